@@ -50,8 +50,8 @@ $(VENV)/.locked: requirements.lock
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml $(VENV)/.locked
-	$(PIP) install --no-deps --no-build-isolation --editable .
+$(VENV)/.installed: pyproject.toml testing/pyproject.toml $(VENV)/.locked
+	$(PIP) install --no-deps --no-build-isolation --editable . --editable ./testing
 	$(BIN)/python -m scripts.environment
 	touch $@
 

@@ -14,9 +14,9 @@ from kakite.cli.app import build_command
 from kakite.cli.settings import EXTRA_KEYS, EXTRA_VARIABLES, Settings
 
 ABOUT = (
-    "Kakite gives a language model a hand that edits files right or not at all, and builds on that hand:",
-    "an MCP server, an MCP host, a coding agent, debates, and pages that people and models write together.",
-    "Each command has `--help`; the documentation tells the rest.",
+    "Kakite applies the edits of AI models to your files: each one where the model meant it, or not at all.",
+    "On top of that it has an MCP server, an MCP host, a coding agent, debates between agents, and pages",
+    "that people and models write together. Each command has `--help`.",
 )
 EXITS = {
     "0": "Done.",
@@ -26,16 +26,16 @@ EXITS = {
     "130": "Interrupted.",
 }
 VARIABLES = {
-    "KAKITE_CONFIG": "The file of settings, in place of kakite.yaml in the current folder.",
-    "KAKITE_TOKEN": "The token that clients of an HTTP server have to send.",
-    "KAKITE_GIT_TOKEN": "The password of the repository's server, where its address has none.",
-    "KAKITE_LOG": "How much is logged to standard error; WARNING by default.",
-    "KAKITE_DEBUG": "Set to anything: a failure is shown with where in the code it happened.",
+    "KAKITE_CONFIG": "A settings file to use instead of kakite.yaml in the current folder.",
+    "KAKITE_TOKEN": "The token that clients of an HTTP server must send.",
+    "KAKITE_GIT_TOKEN": "The password for the repository's server, if the address has none.",
+    "KAKITE_LOG": "How much Kakite logs to standard error; WARNING by default.",
+    "KAKITE_DEBUG": "If set, Kakite shows where in its code a failure happened.",
 }
 FILES = {
-    "kakite.yaml": "Settings of the current folder. A repository cannot widen by it what is allowed.",
+    "kakite.yaml": "Settings for the current folder. They can only restrict what is allowed.",
     "~/.config/kakite/kakite.yaml": "Your own settings.",
-    "~/.local/state/kakite": "The journal of edits, runs, and what else outlives a process.",
+    "~/.local/state/kakite": "The journal of edits, runs, and everything else that Kakite keeps.",
 }
 
 
@@ -46,7 +46,7 @@ def page() -> str:
         '.\\" Written by man/generate.py; do not edit.',
         f'.TH KAKITE 1 "" "Kakite {__version__}" "User Commands"',
         ".SH NAME",
-        "kakite \\- edits by language models land right or not at all",
+        "kakite \\- apply the edits of AI models to files right, or not at all",
         ".SH SYNOPSIS",
         ".B kakite",
         ".RI [ options ]",
@@ -63,7 +63,7 @@ def page() -> str:
         ".SH ENVIRONMENT",
         *_named(VARIABLES),
         ".PP",
-        _text("Each setting has a variable, which counts over files and below options:"),
+        _text("Each setting has a variable. It counts more than files, and less than options:"),
         *_named(
             {
                 f"KAKITE_{name.upper()}": f"{field.description}."
@@ -72,7 +72,7 @@ def page() -> str:
             | {name: f"{told}." for name, told in EXTRA_VARIABLES.items()}
         ),
         ".PP",
-        _text("A file may have besides, without a variable:"),
+        _text("A file may also have these keys, which have no variable:"),
         *_named({name: f"{told}." for name, told in EXTRA_KEYS.items()}),
         ".SH FILES",
         *_named(FILES),

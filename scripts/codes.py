@@ -267,19 +267,20 @@ def _elements(node: ast.Tuple | ast.List | ast.Set | ast.Dict, at: int) -> Seque
     return node.elts if at == _EACH else node.elts[at : at + 1]
 
 
-# Parts of the package whose ``code`` is another's: errors of providers and forges that are imitated.
+# Parts whose ``code`` is another's: errors of providers and forges that are imitated.
 _FOREIGN = (
-    "testing/fake_providers/",
-    "testing/demo/project/",
-    "testing/forges/github.py",
-    "testing/forges/gitlab.py",
+    "kakite/cli/agent/demo/project/",
+    "kakite_testing/fake_providers/",
+    "kakite_testing/forges/github.py",
+    "kakite_testing/forges/gitlab.py",
 )
 
 
-def codes(source: Path) -> Mapping[str, str]:
-    """Return every code that files below a folder make, with the first place of each as ``file:line``."""
+def codes(*sources: Path) -> Mapping[str, str]:
+    """Return every code that files below folders make, with the first place of each as ``file:line``."""
     modules = [
         _Module(name, ast.parse(file.read_text(encoding="utf-8")))
+        for source in sources
         for file in sorted(source.glob("**/*.py"))
         if not (name := file.relative_to(source).as_posix()).startswith(_FOREIGN)
     ]

@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
+OURS = ("kakite[all]", "kakite-testing")
 HERE: Mapping[str, Any] = default_environment()
 
 
@@ -31,9 +32,9 @@ def entries() -> Generator[tuple[Requirement, str]]:
 
 
 def wanted() -> list[Requirement]:
-    """Return what a checkout is for: the package with all extras, and the tools to work on it."""
+    """Return what a checkout is for: both packages with all extras, and the tools to work on them."""
     project: Any = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return [Requirement("kakite[all]"), *map(Requirement, project["dependency-groups"]["dev"])]
+    return [*map(Requirement, OURS), *map(Requirement, project["dependency-groups"]["dev"])]
 
 
 def follow(
@@ -71,7 +72,7 @@ def problems() -> Generator[str]:
     names = {canonicalize_name(requirement.name) for requirement in locked}
     for who, asked in follow([*wanted(), *locked]):
         version = _version(asked.name)
-        if canonicalize_name(asked.name) not in names | {"kakite"}:
+        if canonicalize_name(asked.name) not in names | {Requirement(ours).name for ours in OURS}:
             yield f"{who} asks for {_said(asked)}, which requirements.lock does not have"
         elif version and not asked.specifier.contains(version, prereleases=True):
             yield f"{who} asks for {_said(asked)}, and {version} is installed"

@@ -46,20 +46,20 @@ _TOLD_OF: Mapping[str, str] = {
     "stop": "../debate-server.md",
 }
 _EFFECTS: Mapping[str, str] = {
-    "read": "Only looks.",
+    "read": "Only reads.",
     "write": "Changes files.",
-    "execute": "Runs a program, which may do all that its surroundings let it.",
+    "execute": "Runs a program, which may do all that its sandbox allows.",
 }
 _COSTS = ", which starts their CLIs and uses up their quota. Changes none of your files."
 # Where a tool's annotations, which clients decide by, say too little.
 _DOES: Mapping[str, str] = {
     "set_workspace": "Changes no file: says where later calls of the session begin and how far they see.",
-    "poll_command": "Only looks, at a program that runs.",
+    "poll_command": "Only reads the output of a running program.",
     "stop_command": "Ends programs; changes no file itself.",
     "start_debate": f"Asks the sides{_COSTS}",
     "step": f"Asks the sides again{_COSTS}",
     "wait": "Only waits; of a debate that was interrupted, it asks the sides that have not replied yet.",
-    "status": "Only looks.",
+    "status": "Only reads.",
     "stop": "Ends the debate, and the CLIs that are at work for it. Changes none of your files.",
     "call_tool": "Does what the tool does that is called; the person is asked as for that one.",
 }
@@ -107,7 +107,7 @@ def commands(command: Any, path: Sequence[str] = ("kakite",)) -> Iterator[tuple[
 @cache
 def codes() -> Mapping[str, str]:
     """Return every error code that the source makes, and where."""
-    return codes_of(SOURCE)
+    return codes_of(ROOT / "src", ROOT / "testing/src")
 
 
 def variables() -> list[str]:
@@ -188,7 +188,7 @@ def command_page() -> str:
     """Return every command with its arguments and options."""
     parts = [
         f"# Commands\n\n{_MADE}",
-        "Exit codes: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted.",
+        "Exit codes: 0 done, 1 the answer is no, 2 wrong usage, 3 something outside failed, 130 interrupted.",
     ]
     for name, command in commands(build_command()):
         words = [
@@ -238,10 +238,10 @@ def tool_page() -> str:
     ]
     besides = {
         "kakite serve --split-editor": "The editor as one tool for each of its commands.",
-        "kakite collab": "Besides, `text_editor` on the live pages: without `overwrite` and `preview`.",
-        "kakite host": "In the place of all tools of all servers, where their definitions would take too "
-        "much of a model's window. `{servers}`, `{search}` and `{call}` stand for the servers' names and for "
-        "the names that these two have there.",
+        "kakite collab": "Also `text_editor` on the live pages, without `overwrite` and `preview`.",
+        "kakite host": "These replace all tools of all servers if their definitions would take too much of a "
+        "model's context window. `{servers}`, `{search}` and `{call}` stand for the servers' names and for "
+        "the names of these two tools.",
     }
     for server, tools in offered.tools(SOURCE).items():
         parts += [f"## `{server}`", besides.get(server, "")]
@@ -327,11 +327,11 @@ def setting_page() -> str:
     return _page(
         [
             f"# Settings\n\n{_MADE}",
-            "Keys of `kakite.yaml`, and the variables that say the same. Which file wins over which, and "
-            "what the file of a repository may say: [settings](../agent.md#settings).",
+            "The keys of `kakite.yaml`, and the variables that mean the same. Which of them counts, and what "
+            "the file of a repository may set: [settings](../agent-reference.md#settings).",
             _table(("key", "variable", "default", ""), rows),
             "## Other variables",
-            _table(("variable", "told of in"), others),
+            _table(("variable", "described in"), others),
         ]
     )
 
@@ -372,8 +372,8 @@ def code_page() -> str:
     return _page(
         [
             f"# Error codes\n\n{_MADE}",
-            "Every error has a stable code, a message, and a hint what to do next. On the command line the "
-            "message and the hint are printed; with `--json`, and to programs and models, the code too.",
+            "Every error has a stable code, a message, and a hint that says what to do next. The command "
+            "line prints the message and the hint. With `--json`, programs also get the code, as models do.",
             _table(("code", "meaning", "part"), rows),
         ]
     )

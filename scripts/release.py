@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 STAMPED = {
     "docker/kakite/compose.yaml": re.compile(r"image: kakite/\w+:(\S+)"),
     "man/kakite.1": re.compile(r'"Kakite (\d[^"]*)"'),
+    "testing/pyproject.toml": re.compile(r'(?:^version = "|"kakite==)([^"]+)"', re.MULTILINE),
 }
 """Files with the version in them, and where."""
 
@@ -49,7 +50,7 @@ def problems(release: str) -> Generator[str]:
 
 
 def build(into: Path) -> list[Path]:
-    """Build the wheel and the source distribution of HEAD; return the two files."""
+    """Build both wheels and the one source distribution of HEAD; return the files."""
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         source = Path(place) / "source"
@@ -57,6 +58,8 @@ def build(into: Path) -> list[Path]:
             archive.extractall(source, filter="data")
         command = [sys.executable, "-m", "hatchling", "build", "--directory", str(Path(place) / "dist")]
         subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
+        wheel = [*command, "--target", "wheel"]
+        subprocess.run(wheel, cwd=source / "testing", check=True, stdout=subprocess.DEVNULL)
         made = sorted((Path(place) / "dist").iterdir())
         return [_moved(file, into / file.name) for file in made]
 

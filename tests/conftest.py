@@ -71,13 +71,8 @@ def clis(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # what shares the tests out reads the groups in this same hook
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep all that needs an engine in one of the processes that share the tests: it is started once.
-
-    Outside of the quick lane, and in CI, a test has a second go, which the report tells: machines that share
-    their processors stand still for seconds, and the tests run real programs. In the proofs a failure is one.
-    """
-    has_second_go = not PROOF and (config.getoption("lane") != "quick" or bool(os.environ.get("CI")))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all that needs an engine in one of the processes that share the tests: it is started once."""
     for item in items:
         fixtures = set(item.fixturenames) if isinstance(item, pytest.Function) else set[str]()
         for fixture in fixtures & _MARKS.keys():
@@ -88,8 +83,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("engines"))
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(_FIRST))
-        if has_second_go:
-            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tests.bounds import WITHIN
+
 
 class _GitServer(ThreadingHTTPServer):
     def __init__(self, folder: Path, wanted: str) -> None:
@@ -95,4 +97,4 @@ def git_server(folder: Path, *, username: str, password: str) -> Generator[str]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(WITHIN)

@@ -16,6 +16,7 @@ import pytest
 
 from kakite.durable.client import BackendUnavailableError
 from kakite.durable.temporal import open_temporal_client
+from tests.bounds import WITHIN
 
 
 @contextmanager
@@ -38,11 +39,11 @@ def temporal_running(home: Path) -> Generator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         server.kill()
-        server.wait(30)
+        server.wait(WITHIN)
 
 
 def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + WITHIN
     with ThreadPoolExecutor(1) as thread:  # the test that comes first may have a loop already
         while server.poll() is None and time.monotonic() < until:
             with suppress(BackendUnavailableError):

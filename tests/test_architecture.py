@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted((ROOT / "src" / "kakite").rglob("*.py"))
+SOURCES = {
+    file: folder for folder in (ROOT / "src", ROOT / "testing/src") for file in sorted(folder.rglob("*.py"))
+}
 MODULES = [file for file in SOURCES if "demo/project" not in file.as_posix()]
 NAMED = {
-    ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__"): file
+    ".".join(file.relative_to(SOURCES[file]).with_suffix("").parts).removesuffix(".__init__"): file
     for file in MODULES
 }
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parent.parent
 PAGES: Mapping[str, Sequence[str]] = {
     "": ("install",),
-    "agent": ("agent", "agent-web", "forges", "durable"),
+    "agent": ("agent-reference", "agent-web"),
     "collab": ("collab",),
     "debate": ("debate", "debate-server"),
     "doctor": ("install", "sandbox"),
@@ -107,7 +107,7 @@ def test_groups_that_run_and_the_programs_own_options_are_in_the_reference() -> 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
 def test_every_setting_is_documented(name: str) -> None:
-    told = "\n".join(page(each) for each in ("agent", "collab", "debate", "sandbox", "workspace"))
+    told = "\n".join(page(each) for each in ("agent-reference", "collab", "debate", "sandbox", "workspace"))
     assert f"`{name}`" in told
     assert f"`KAKITE_{name.upper()}`" in told
 
@@ -118,7 +118,7 @@ NESTED = [name for name, _ in reference.settings(Settings) if "." in name]
 @pytest.mark.parametrize("name", NESTED)
 def test_every_key_inside_of_a_setting_is_documented(name: str) -> None:
     setting, _, key = name.partition(".")
-    _, _, told = page("agent").partition(f"| key of `{setting}` |")
+    _, _, told = page("agent-reference").partition(f"| key of `{setting}` |")
     assert f"\n| `{key}` |" in told.partition("\n\n")[0] or any(
         each.startswith(f"{name}.") for each in NESTED
     )
@@ -137,7 +137,7 @@ def test_a_key_is_found_however_deep_it_is() -> None:
 
 @pytest.mark.parametrize("name", [*EXTRA_KEYS, *EXTRA_VARIABLES])
 def test_what_is_no_setting_and_read_all_the_same_is_documented(name: str) -> None:
-    assert f"`{name}`" in page("agent")
+    assert f"`{name}`" in page("agent-reference")
     assert f"`{name}`" in page("reference/settings")
     assert f".B {name}" in (ROOT / "man/kakite.1").read_text(encoding="utf-8")
 
@@ -208,7 +208,8 @@ def test_what_is_no_code_is_not_taken_for_one(source: str, tmp_path: Path) -> No
 def test_every_code_that_a_docstring_promises_is_found() -> None:
     promised = {
         name
-        for file in (ROOT / "src/kakite").glob("**/*.py")
+        for package in ("src", "testing/src")
+        for file in (ROOT / package).glob("**/*.py")
         for told in re.findall(
             r"^ *Codes?: (.*?)(?:\"\"\"|\n\n)", file.read_text(encoding="utf-8"), re.S | re.M
         )

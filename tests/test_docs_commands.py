@@ -23,7 +23,7 @@ from kakite.cli.settings import ConfigError, load_settings
 from kakite.debate.participants.factory import create_participant
 from kakite.host.config.load import get_user_file, load_config
 from kakite.host.policy.rules import parse_rule
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario
 
 pytestmark = pytest.mark.docs
 

@@ -22,11 +22,11 @@ from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from anthropic.types import model_param
 
 from kakite.host.policy.approval import DenyingApprover
-from kakite.testing import ScriptedModel
-from kakite.testing.fake_providers import run_scenario_server
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.tools.toolset_factory import open_toolset
 from kakite.workspace import Workspace
+from kakite_testing.fake_providers import run_scenario_server
+from tests.bounds import WITHIN
 
 pytestmark = pytest.mark.docs
 
@@ -139,7 +139,7 @@ def play(name: str, **given: Any) -> dict[str, Any]:
     code = compile(blocks()[name], name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     going = eval(code, names)
     if inspect.iscoroutine(going):
-        asyncio.run(asyncio.wait_for(going, 120))
+        asyncio.run(asyncio.wait_for(going, WITHIN))
     return names
 
 
@@ -192,7 +192,7 @@ def test_a_workflow_that_waits_for_a_person(tmp_path: Path, capsys: pytest.Captu
             await client.signal(workflow, "answer", "yes")
 
     async def both(main: Any) -> None:
-        async with asyncio.timeout(90), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(WITHIN), asyncio.TaskGroup() as tasks:
             tasks.create_task(main(tmp_path, {"draft": draft, "apply": apply}))
             tasks.create_task(answered())
 

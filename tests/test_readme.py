@@ -24,9 +24,10 @@ from typing import Any
 
 import pytest
 
-from kakite.testing import Scenario
-from kakite.testing.fake_clis import build_stub_command
-from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_clis import build_stub_command
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
+from tests.bounds import WITHIN
 from tests.cli.program import environment
 from tests.repositories import git, make_remote
 
@@ -169,12 +170,12 @@ def test_a_shared_page_prints_a_link_that_opens_it(home: Path, project: Path) ->
         assert serving.stdout is not None
         printed = next((line for line in serving.stdout if "?token=" in line), "")
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        with browser.open(printed.split()[-1], timeout=30) as page:
+        with browser.open(printed.split()[-1], timeout=WITHIN) as page:
             assert "<html" in page.read().decode()
     finally:
         late.cancel()
         serving.send_signal(signal.SIGINT)
-        serving.communicate(timeout=60)
+        serving.communicate(timeout=WITHIN)
 
 
 def test_a_debate_leaves_its_transcript(home: Path, project: Path) -> None:

@@ -37,8 +37,8 @@ from kakite.agent.run.runner import run_task
 from kakite.agent.run.state import Task
 from kakite.agent.run.store import RunFolder
 from kakite.host import MODES, DenyingApprover
+from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.sandbox import ResourceLimits, SandboxSpec, open_sandbox
-from kakite.testing.scripted_model import Scenario, ScriptedModel
 
 MINI = Path(__file__).with_name("mini.py")
 PLAN = '{"goal": "g", "steps": ["s"], "title": "Change a", "check": ""}'

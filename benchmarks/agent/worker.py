@@ -62,8 +62,8 @@ class Model(BaseHTTPRequestHandler):
     think = 0.0
 
     def do_POST(self):
-        from kakite.testing.fake_providers import openai_format
-        from kakite.testing.scripted_model import ReachedTurn, ScriptedTurn
+        from kakite.models.scripted_model import ReachedTurn, ScriptedTurn
+        from kakite_testing.fake_providers import openai_format
 
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         number = sum(message["role"] == "assistant" for message in body["messages"])

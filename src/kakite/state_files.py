@@ -156,7 +156,7 @@ def explain_os_error(error: OSError, file: Path) -> tuple[str, str]:
 def _check_ownership(descriptor: int) -> None:
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
-        raise PermissionError(0, "others may write it, or it is no file of yours")
+        raise PermissionError(0, "others may write it, or it is not your file")
 
 
 def _open_lock(file: Path) -> int:

@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from kakite.agent.run.prompt import load_prompt
-from kakite.testing.fake_providers import openai_format
-from kakite.testing.scripted_model import ReachedTurn, ScriptedTurn
+from kakite.models.scripted_model import ReachedTurn, ScriptedTurn
+from kakite_testing.fake_providers import openai_format
 
 
 class Answering:

@@ -11,24 +11,26 @@ from pathlib import Path
 from typing import Any, cast
 
 from kakite.agent.forges.base import Forge, ForgeError, Trigger
-from kakite.agent.forges.github import GitHubForge
-from kakite.agent.forges.github_api import GitHubToken
-from kakite.agent.forges.gitlab import GitLabForge
+from kakite.agent.forges.github import GitHubApi
+from kakite.agent.forges.github_session import GitHubToken
+from kakite.agent.forges.gitlab import GitLabApi
 from kakite.agent.forges.http_client import RetryPolicy
 from kakite.agent.forges.labels import LabelConfig
 from kakite.agent.forges.local.forge import LocalForge
+from kakite.agent.forges.rest import RestForge
 from kakite.agent.issues.thread import IssueThread, ThreadUpdate
 from kakite.agent.issues.triage import AcceptedTask, find_pending_tasks
 from kakite.agent.run.state import RunResult
 from kakite.agent.worker.status import PullRequestView, TaskStatus
-from kakite.testing.forges import FakeForge, FakeGitHub, FakeGitLab, Fault
-from kakite.testing.forges.app import ForgeRequest
+from kakite_testing.forges import FakeForge, FakeGitHub, FakeGitLab, Fault
+from kakite_testing.forges.app import ForgeRequest
 from tests.agent.forges.worlds import github_world, gitlab_world, write_issue
+from tests.bounds import WITHIN
 from tests.repositories import git, make_remote
 
 NAMES = LabelConfig()
 KINDS = ("github", "gitlab", "local")
-ONCE = RetryPolicy(attempts=1, pause=0.01, longest=0.5, timeout=5)
+ONCE = RetryPolicy(attempts=1, pause=0.01, longest=0.5, timeout=WITHIN)
 OUTCOME = RunResult(summary="Fixed it.", check="pytest -q", checked=True, diffstat="+1 -0 new.py")
 
 
@@ -113,11 +115,17 @@ class Ground:
         """Return a port that asks once and gives up."""
         match self.fake:
             case FakeGitHub() as fake:
-                return GitHubForge(
-                    fake.path, GitHubToken(fake.token), api_url=fake.api_url, patience=ONCE, between_writes=0
+                return RestForge(
+                    GitHubApi(
+                        fake.path,
+                        GitHubToken(fake.token),
+                        api_url=fake.api_url,
+                        patience=ONCE,
+                        between_writes=0,
+                    )
                 )
             case FakeGitLab() as fake:
-                return GitLabForge(fake.path, fake.token, url=fake.server, patience=ONCE)
+                return RestForge(GitLabApi(fake.path, fake.token, url=fake.server, patience=ONCE))
             case _:
                 return self.forge
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.answering import Answering
+from tests.bounds import WITHIN
 from tests.forking import PROCESSES, replace_environment
 from tests.repositories import git, make_remote
 
@@ -96,7 +97,7 @@ def ends_of(*workers: Worker) -> list[int | None]:
             worker.join()
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = WITHIN) -> None:
     """Wait for what other processes do."""
     late = time.monotonic() + seconds
     while not condition():

@@ -21,10 +21,11 @@ from kakite.agent.worker.payloads import make_folder_name
 from kakite.durable.dbos.client import DbosWorkflowClient
 from tests.agent import working
 from tests.agent.answering import Answering, answering
+from tests.bounds import WITHIN
 from tests.durable.waiting import until
 from tests.repositories import commit_file, git, make_remote
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(WITHIN)]
 
 BRANCH = "kakite/1-make-one"
 PLAN = {"say": '{"goal": "a is 2", "steps": ["edit"], "title": "Make one", "check": ""}'}
@@ -57,7 +58,7 @@ class Scene:
 
         def before(_words: str, now: int) -> None:
             if now >= number:
-                self.let.wait(60)
+                self.let.wait(WITHIN)
 
         self.model.before = before
 

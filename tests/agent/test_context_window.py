@@ -16,7 +16,7 @@ from kakite.agent.run.compaction import Compactor, RequestOverhead, get_run_wind
 from kakite.agent.run.state import RunState
 from kakite.models.messages import Reply, ToolMessage, Usage, UserMessage
 from kakite.models.providers import DEFAULT_CONTEXT_WINDOW, count_tokens, find_context_window
-from kakite.testing.scripted_model import Scenario, ScriptedModel
+from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.tools.toolset import ToolCall, ToolResult
 from tests.agent.test_run_machine import check_wire_order, planned, reply, task
 

@@ -32,9 +32,10 @@ from kakite.durable.client import WorkflowDescription
 from kakite.durable.dbos.client import DbosWorkflowClient
 from kakite.redaction import Redaction
 from kakite.terminal_text import escape_control
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.pages import ASKING, ASKS, KEY, TOKEN, Served, public, served
 from tests.agent.runs import finished_run, task_of
+from tests.bounds import WITHIN
 from tests.cli.program import argv, environment
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +89,7 @@ def test_the_cookie_does_not_tell_the_token_and_opens_no_other_door() -> None:
 
 
 async def waiting(workflows: InMemoryWorkflowClient) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         while (await workflows.describe("owner/project#42")).state != "waiting":  # noqa: ASYNC110 - a client has no event
             await asyncio.sleep(0.01)
 
@@ -102,7 +103,7 @@ async def asking(
     await workflows.submit("owner/project#42", "ask@1", public(**{"asks": ASKS, **changes}))
     async with workflows.run_worker([ASKING], {}), served(workflows) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=WITHIN) as client:
             await waiting(workflows)
             yield workflows, page, client
 
@@ -210,7 +211,7 @@ async def served_without_worker(**changes: object) -> AsyncGenerator[httpx.Async
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
         served(workflows) as page,
-        httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client,
+        httpx.AsyncClient(base_url=page.address, headers=headers, timeout=WITHIN) as client,
     ):
         yield client
 
@@ -277,7 +278,7 @@ async def test_no_secret_and_nothing_unseen_is_shown() -> None:
     )
     async with workflows.run_worker([ASKING], {}), served(workflows, run_of) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=WITHIN) as client:
             for path in ("/api/tasks", "/api/task?id=t", "/metrics"):
                 text = (await client.get(path)).text
                 assert KEY not in text
@@ -292,7 +293,7 @@ async def test_a_run_that_cannot_be_read_is_said_and_hides_nothing_else() -> Non
     await workflows.submit("owner/project#42", "ask@1", public())
     async with workflows.run_worker([ASKING], {}), served(workflows, run_of) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=WITHIN) as client:
             found = await task(client)
             assert "h1" in found["problem"]
             assert found["task"]["plan"]["goal"] == "ISO dates work"
@@ -313,7 +314,7 @@ async def test_runs_that_no_worker_does_are_seen_and_left_alone(tmp_path: Path) 
     await workflows.submit("owner/project#42", "ask@1", public())
     async with workflows.run_worker([ASKING], {}), served(workflows, runs=LocalRuns(records)) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=page.address, headers=headers, timeout=WITHIN) as client:
             with busy.lock():
                 rows = {each["id"]: each for each in (await client.get("/api/tasks")).json()["tasks"]}
             states = {record.id: rows[record.id]["state"] for record in (ended, busy, left, broken)}
@@ -432,11 +433,11 @@ def test_the_program_prints_where_to_look_and_ends_by_a_signal(given: str, tmp_p
             address, _, token = printed.partition("?token=")
             assert bool(token) != bool(given)  # what the person chose is not printed
             headers = {"Authorization": f"Bearer {token or given}"}
-            assert httpx.get(f"{address}healthz", timeout=60).text == "ok\n"
-            assert httpx.get(f"{address}metrics", timeout=60).status_code == 401
-            [row] = httpx.get(f"{address}api/tasks", headers=headers, timeout=60).json()["tasks"]
+            assert httpx.get(f"{address}healthz", timeout=WITHIN).text == "ok\n"
+            assert httpx.get(f"{address}metrics", timeout=WITHIN).status_code == 401
+            [row] = httpx.get(f"{address}api/tasks", headers=headers, timeout=WITHIN).json()["tasks"]
             assert (row["id"], row["state"]) == (run_id, "done")
             program.send_signal(signal.SIGTERM)
-            assert program.wait(60) == 128 + signal.SIGTERM
+            assert program.wait(WITHIN) == 128 + signal.SIGTERM
         finally:
             program.kill()

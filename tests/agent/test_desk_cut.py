@@ -17,7 +17,7 @@ import pytest
 from kakite.agent.forges.base import Forge, ForgeError, Trigger
 from kakite.agent.issues.thread import IssueThread
 from kakite.agent.issues.triage import AcceptedTask, make_task_id
-from kakite.testing.forges import FakeForge
+from kakite_testing.forges import FakeForge
 from tests.agent.desks import KINDS, NAMES, OUTCOME, Ground, Nth, Shaky, ground_of, public_of
 
 T = TypeVar("T")

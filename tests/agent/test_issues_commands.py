@@ -19,7 +19,7 @@ from kakite.agent.worker.workflow import TASK_WORKFLOW
 from kakite.durable.blobs import BlobStore
 from kakite.durable.client import END_STATES, WorkflowDescription
 from kakite.redaction import Redaction
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.desks import NAMES, Ground, finding, ground_of
 from tests.agent.test_workflow import DONE, ORIGIN, PUBLIC, moved
 from tests.durable.waiting import until

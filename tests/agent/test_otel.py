@@ -25,10 +25,11 @@ from kakite.agent.observe.otel import instrument, instrument_with, is_wanted
 from kakite.agent.run.deps import RunDeps
 from kakite.models.messages import UserMessage
 from kakite.models.model import ModelError
-from kakite.testing.scripted_model import Scenario, ScriptedModel
+from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.tools.toolset import ToolCall, ToolResult
 from tests.agent.runs import task_of
 from tests.agent.test_runner import parts_of
+from tests.bounds import WITHIN
 from tests.repositories import make_remote
 
 pytestmark = pytest.mark.anyio
@@ -163,7 +164,7 @@ async def test_who_waits_for_the_last_spans_to_be_taken_does_other_things_meanwh
     class Slow(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             loop.call_soon_threadsafe(came.set)
-            taken.wait(10)
+            taken.wait(WITHIN)
             self.send_response(200)
             self.send_header("content-length", "0")
             self.end_headers()

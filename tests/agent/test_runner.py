@@ -27,8 +27,8 @@ from kakite.agent.run.state import RunState, Task
 from kakite.agent.run.store import RunFolder
 from kakite.host import MODES, DenyingApprover
 from kakite.models.messages import ToolMessage, UserMessage
+from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.sandbox import ResourceLimits, SandboxSpec, open_sandbox
-from kakite.testing.scripted_model import Scenario, ScriptedModel
 from tests.cli.program import skip_without
 from tests.repositories import commit_file, git, make_remote
 

@@ -19,6 +19,7 @@ from kakite.agent.git.url import parse_repo_url
 from kakite.agent.git.worktree import ORIGIN_SERVICE, Worktree
 from kakite.processes import CompletedProcess
 from kakite.sandbox import Sandbox, SandboxSpec, open_sandbox
+from tests.bounds import WITHIN
 from tests.repositories import commit_file, git, make_remote
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -198,7 +199,7 @@ async def test_a_real_repository_that_is_away_is_told_as_such(inside: Inside) ->
 
 async def test_pushes_and_fetches_at_the_same_time_all_come_out_right(inside: Inside) -> None:
     commit = await inside.commits("a", "2\n")
-    with anyio.fail_after(90):
+    with anyio.fail_after(WITHIN):
         done = await asyncio.gather(
             *(inside.git("push", "origin", BRANCH) for _ in range(3)),
             *(inside.git("ls-remote", "origin") for _ in range(6)),
@@ -218,7 +219,7 @@ async def test_a_connection_cut_off_in_the_middle_leaves_nothing_behind(inside: 
             assert await reader.read(4)
         writer.close()
     await inside.commits("a", "2\n")
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         await inside.works("push")
         while any(inside.mirror.folder.glob("relay-*")):  # noqa: ASYNC110 - files tell nobody
             await anyio.sleep(0.05)
@@ -230,7 +231,7 @@ async def test_no_other_program_is_served(inside: Inside) -> None:
             str(Path(inside.sandbox.services, ORIGIN_SERVICE))
         )
         writer.write(f"{line}\n".encode())
-        with anyio.fail_after(30):
+        with anyio.fail_after(WITHIN):
             assert b"ERR origin only allows fetch and push" in await reader.read()
         writer.close()
 
@@ -283,6 +284,6 @@ async def test_one_pack_at_a_time_waits_on_the_hosts_disk(inside: Inside) -> Non
     await inside.works("ls-remote", "origin")  # fetching goes on
     assert not waiting.done()
     first.close()
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         assert await waiting
     second.close()

@@ -17,7 +17,7 @@ from kakite.agent.worker.payloads import Empty, to_activity
 from kakite.agent.worker.status import ErrorView, HumanInputRequest, PullRequestView, TaskStatus
 from kakite.durable.workflow import ActivityFunction
 from kakite.redaction import Redaction
-from kakite.testing.forges import FakeForge, FakeGitHub, Fault
+from kakite_testing.forges import FakeForge, FakeGitHub, Fault
 from tests.agent.desks import KINDS, NAMES, OUTCOME, Ground, found, ground_of, public_of
 
 DIGEST = "ab" * 32

@@ -13,16 +13,16 @@ import pytest
 from kakite.agent.dashboard.local_runs import LocalRuns
 from kakite.agent.run.state import RunStep
 from kakite.agent.run.store import RunStore
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.pages import ASKING, ASKS, HOSTILE, Served, chromium, public, served
 from tests.agent.runs import finished_run
+from tests.bounds import WITHIN
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
-PATIENCE = 20_000  # ms
 ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
@@ -40,7 +40,7 @@ async def browsing(page: Served, **options: object) -> AsyncGenerator[tuple[Page
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=program, args=ARGUMENTS)
         context: BrowserContext = await browser.new_context(**options)  # pyright: ignore[reportArgumentType] - by name
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(WITHIN * 1000)
         tab = await context.new_page()
         complaints: list[str] = []
         tab.on("console", lambda message: complaints.append(message.text))

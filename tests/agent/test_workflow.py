@@ -20,7 +20,7 @@ from kakite.agent.worker.status import TaskOrigin
 from kakite.agent.worker.workflow import RETRY_DELAYS, TASK_WORKFLOW
 from kakite.durable.client import END_STATES, WorkflowDescription
 from kakite.durable.workflow import make_error_value
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.durable.waiting import until
 
 pytestmark = pytest.mark.anyio

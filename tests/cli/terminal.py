@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-PATIENCE = 90  # s
+from tests.bounds import WITHIN
 
 
 class Terminal:
@@ -42,7 +42,7 @@ class Terminal:
 
     def expect(self, text: str) -> None:
         """Wait until a text appears after the last one that was expected."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WITHIN
         while (at := self.seen.find(text, self._from)) < 0:
             assert time.monotonic() < deadline, f"{text!r} did not appear in:\n{self.seen}"
             assert self._read(), f"ended without {text!r}:\n{self.seen}"
@@ -62,15 +62,15 @@ class Terminal:
         """Read to the end and return the exit code."""
         while self._read():
             pass
-        return self.program.wait(timeout=PATIENCE)
+        return self.program.wait(timeout=WITHIN)
 
     def hang_up(self) -> int:
         """Close the terminal and return the exit code."""
         os.close(self._screen)
-        return self.program.wait(timeout=PATIENCE)
+        return self.program.wait(timeout=WITHIN)
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self._screen], [], [], PATIENCE)
+        ready, _, _ = select.select([self._screen], [], [], WITHIN)
         assert ready, self.seen
         try:
             data = os.read(self._screen, 65536)

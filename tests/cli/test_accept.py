@@ -250,7 +250,7 @@ def test_a_reply_that_is_refused_suggests_what_it_meant_and_that_lands_whole(not
     (identity,) = {line.split()[-1] for line in refused.stderr.splitlines() if "--accept" in line}
     outcome = accept(noted, identity)
     assert outcome.code == 0, outcome.stderr
-    assert "\ntake it back: kakite undo --run " in outcome.stderr
+    assert "\nundo it: kakite undo --run " in outcome.stderr
     after = {
         "f.py": NOTED.replace(b"1", b"2"),
         "b.py": "a = 1\r\nb = 3\r\n".encode("utf-16"),

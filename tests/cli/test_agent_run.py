@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from kakite.agent.run.store import RunFolder
-from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
+from tests.bounds import WITHIN
 from tests.cli.program import argv, environment, kakite, skip_without
 from tests.engines import Engine
 from tests.git_server import git_server
@@ -167,7 +168,7 @@ def test_a_refusal_in_place_of_a_plan_is_told_as_one(remote: Path, home: Path) -
     assert outcome.code == 1, outcome.stderr
     assert "Plan" not in outcome.stderr + outcome.stdout
     assert REFUSAL in outcome.stdout
-    assert "! The model refused to go on; the work is kept  1 turns" in outcome.stdout
+    assert "! The model refused to continue; its work is kept  1 turns" in outcome.stdout
     assert "uncommitted" not in outcome.stderr
 
 
@@ -190,7 +191,7 @@ def test_uncommitted_work_is_told_before_a_run_and_looking_at_it_starts_no_progr
     index = (checkout / ".git" / "index").read_bytes()
     with run_scenario_server(script({"say": REFUSAL})) as server:
         outcome = kakite(*run_arguments(checkout, server, "--approve", "all"), home=home)
-    told = "The run works on the last commit: uncommitted changes of 3 files are not part of it.\n"
+    told = "The run works on the last commit, without your uncommitted changes to 3 files.\n"
     assert outcome.stderr.startswith(told), outcome.stderr
     assert not (tmp_path / "sprung").exists()
     assert (checkout / ".git" / "index").read_bytes() == index
@@ -202,7 +203,7 @@ def test_nothing_is_kept_of_a_run_in_a_repository_without_a_commit(tmp_path: Pat
     with run_scenario_server(script(plan())) as server:
         outcome = kakite(*run_arguments(empty, server, "--approve", "all"), home=home)
     assert (outcome.code, "(empty_repository)" in outcome.stderr) == (3, True), outcome.stderr
-    assert "Go on with" not in outcome.stderr
+    assert "Continue with" not in outcome.stderr
     assert kakite("agent", "list", "--json", home=home).json == []
     assert list(runs(home).iterdir()) == []
 
@@ -344,7 +345,7 @@ def test_a_run_of_which_everything_would_be_asked_goes_on_only_where_somebody_is
 ) -> None:
     with run_scenario_server(script(plan(), edit(), done())) as server:
         terminal = _Terminal(run_arguments(remote, server), home)
-        terminal.expect("yes, this once")
+        terminal.expect("yes, only this call")
         terminal.press("\x03")
         assert terminal.wait() == 130
         run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
@@ -375,7 +376,7 @@ def test_someone_elses_push_is_rebased_onto(tmp_path: Path, remote: Path, home: 
         running = _start(arguments, home)
         _wait_for(lambda: len(server.requests) >= 2)
         latest = commit_file(tmp_path, remote, "topic", "OTHER.md", "other\n")
-        stdout, stderr = running.communicate(timeout=60)
+        stdout, stderr = running.communicate(timeout=WITHIN)
     assert running.returncode == 0, stderr
     assert json.loads(stdout)["pushed"]
     assert git(remote, "rev-parse", "topic~1") == latest
@@ -405,7 +406,7 @@ def test_a_conflict_is_given_back_to_the_model(tmp_path: Path, remote: Path, hom
         running = _start(run_arguments(remote, server, "--approve", "all", "--json"), home)
         _wait_for(lambda: len(server.requests) >= 2)
         theirs = commit_file(tmp_path, remote, "topic", "greet.py", "def greet():\n    return 'good day'\n")
-        stdout, stderr = running.communicate(timeout=60)
+        stdout, stderr = running.communicate(timeout=WITHIN)
         assert server.violations == ()
     assert running.returncode == 0, stderr
     assert git(remote, "show", "topic:greet.py") == "def greet():\n    return 'good day, world'"
@@ -420,7 +421,7 @@ def test_a_conflict_that_is_not_resolved_is_not_pushed(tmp_path: Path, remote: P
         running = _start(run_arguments(remote, server, "--approve", "all", "--json"), home)
         _wait_for(lambda: len(server.requests) >= 2)
         theirs = commit_file(tmp_path, remote, "topic", "greet.py", "def greet():\n    return 'good day'\n")
-        stdout, _stderr = running.communicate(timeout=60)
+        stdout, _stderr = running.communicate(timeout=WITHIN)
     assert running.returncode == 1
     assert json.loads(stdout)["status"] == "conflict"
     assert git(remote, "rev-parse", "topic") == theirs
@@ -446,7 +447,7 @@ def test_interrupted_it_leaves_no_process_says_how_to_resume_and_resumes(remote:
         running = _start(run_arguments(remote, server, "--approve", "all"), home)
         _wait_for(lambda: _processes("sleep 654"))
         running.send_signal(signal.SIGINT)
-        _stdout, stderr = running.communicate(timeout=30)
+        _stdout, stderr = running.communicate(timeout=WITHIN)
         assert running.returncode == 130
         assert not _processes("sleep 654")
         assert not _processes(str(home))
@@ -530,7 +531,7 @@ def test_killed_outright_it_leaves_no_process_and_resumes(remote: Path, home: Pa
         running = _start(run_arguments(remote, server, "--approve", "all"), home)
         _wait_for(lambda: _processes("sleep 653"))
         running.kill()
-        running.communicate(timeout=30)
+        running.communicate(timeout=WITHIN)
         _wait_for(lambda: not _processes("sleep 653") and not _processes(str(home)))
         listed = kakite("agent", "list", "--json", home=home).json
         server.play(script(done()))
@@ -672,7 +673,7 @@ def test_a_repositorys_own_settings_can_narrow_and_never_widen(remote: Path, hom
         outcome = kakite(*run_arguments(remote, server, "--json"), home=home, env=own)
     assert outcome.json["status"] == "limit"
     assert outcome.json["steps"][-1]["code"] == "approval_required"
-    assert "`approve` is left out" in outcome.stderr
+    assert "`approve` is ignored" in outcome.stderr
 
 
 @pytest.mark.slow
@@ -773,7 +774,7 @@ def test_at_a_terminal_the_person_is_asked_and_sees_the_diff(remote: Path, home:
     with run_scenario_server(script(*turns)) as server:
         terminal = _Terminal(run_arguments(remote, server, "--json"), home)
         terminal.expect("+    return 'hello, world'")
-        terminal.expect("yes, this once")
+        terminal.expect("yes, only this call")
         terminal.press("y\n")
         terminal.expect("echo ran > proof")
         terminal.expect("It runs on this machine, without a sandbox.")
@@ -790,7 +791,7 @@ def test_at_a_terminal_the_person_is_asked_and_sees_the_diff(remote: Path, home:
 def test_interrupted_at_the_question_it_ends_at_once(remote: Path, home: Path) -> None:
     with run_scenario_server(script(plan(), edit())) as server:
         terminal = _Terminal(run_arguments(remote, server), home)
-        terminal.expect("yes, this once")
+        terminal.expect("yes, only this call")
         terminal.press("\x03")
         assert terminal.wait() == 130
     assert "kakite agent resume" in terminal.seen
@@ -816,7 +817,7 @@ class _Terminal:
         self._answered = 0
 
     def expect(self, text: str) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WITHIN
         while text not in self.seen:
             assert time.monotonic() < deadline, f"{text!r} did not appear in:\n{self.seen}"
             assert self._read(), f"ended without {text!r}:\n{self.seen}"
@@ -831,10 +832,10 @@ class _Terminal:
     def wait(self) -> int:
         while self._read():
             pass
-        return self._program.wait(timeout=60)
+        return self._program.wait(timeout=WITHIN)
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self._screen], [], [], 60)
+        ready, _, _ = select.select([self._screen], [], [], WITHIN)
         assert ready, self.seen
         try:
             data = os.read(self._screen, 65536)
@@ -864,9 +865,9 @@ def _start(arguments: list[str], home: Path) -> subprocess.Popen[str]:
 
 
 def _wait_for(condition: Any) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WITHIN
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen within 60 s"
+        assert time.monotonic() < deadline, "it did not happen"
         select.select([], [], [], 0.02)
 
 
@@ -887,7 +888,7 @@ def _processes(marker: str) -> list[int]:
 def test_ending_the_input_at_the_question_interrupts_the_run(remote: Path, home: Path) -> None:
     with run_scenario_server(script(plan(), edit())) as server:
         terminal = _Terminal(run_arguments(remote, server), home)
-        terminal.expect("yes, this once")
+        terminal.expect("yes, only this call")
         terminal.press("\x04")
         assert terminal.wait() == 130, terminal.seen
     assert "kakite agent resume" in terminal.seen

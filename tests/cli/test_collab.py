@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.bounds import WITHIN
 from tests.cli.program import argv, environment, kakite
 from tests.cli.terminal import Terminal
 
@@ -54,7 +55,7 @@ def test_an_address_that_is_none_is_named(tmp_path: Path, words: tuple[str, ...]
 def test_an_assistant_without_a_key_is_told_what_to_set_or_to_leave_out(tmp_path: Path) -> None:
     ended = kakite("collab", ".", "--http", "127.0.0.1:0", "--model", "openai:x", home=tmp_path)
     assert (ended.code, "(model_no_key)" in ended.stderr, "agent demo" in ended.stderr) == (2, True, False)
-    assert "hint: set OPENAI_API_KEY in the environment, or leave --model out: people" in ended.stderr
+    assert "hint: set OPENAI_API_KEY in the environment, or leave out --model: people" in ended.stderr
 
 
 @pytest.mark.slow
@@ -64,7 +65,7 @@ def test_at_a_terminal_the_lines_say_what_they_are_and_ctrl_c_says_what_became_o
     (tmp_path / "notes").mkdir()
     env = {key: value for key, value in environment(tmp_path).items() if key != "KAKITE_TOKEN"}
     terminal = Terminal(argv("collab", "notes", "--http", "127.0.0.1:0"), env, tmp_path)
-    terminal.expect("Ctrl-C ends it.")
+    terminal.expect("Press Ctrl-C to end.")
     first, *rest = (line for line in terminal.seen.splitlines() if line)
     assert re.fullmatch(r"open this: +http://127\.0\.0\.1:\d+/\?token=\S+", first)
     assert [line.partition(":")[0] for line in rest[:3]] == ["to read only", "folder", "model"]
@@ -77,7 +78,7 @@ def test_at_a_terminal_the_lines_say_what_they_are_and_ctrl_c_says_what_became_o
 
 def answered(url: str) -> None:
     """Wait until a server answers: its signals are looked after then."""
-    with httpx.Client(timeout=30, transport=httpx.HTTPTransport(retries=8)) as client:
+    with httpx.Client(timeout=WITHIN, transport=httpx.HTTPTransport(retries=8)) as client:
         assert client.get(url).status_code < 500
 
 
@@ -94,7 +95,7 @@ def test_a_path_is_looked_at_before_the_port(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = f"127.0.0.1:{taken.getsockname()[1]}"
         code, told = collab(str(tmp_path / "none"), "--http", at)
-        assert (code, "give a folder that is there" in told) == (2, True), told
+        assert (code, "give an existing folder" in told) == (2, True), told
         code, told = collab(str(tmp_path / "a.md"), "--http", at)
     assert (code, f"hint: give its folder: `{tmp_path}`" in told) == (2, True), told
     assert "is a file, not a folder" in told
@@ -104,4 +105,4 @@ def test_a_path_is_looked_at_before_the_port(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     code, told = collab(str(tmp_path / "none"), "--http", "127.0.0.1:0")
     assert code == 2
-    assert "give a folder that is there" in told
+    assert "give an existing folder" in told

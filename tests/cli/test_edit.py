@@ -65,7 +65,7 @@ def test_at_a_terminal_it_says_that_it_reads_and_how_that_ends(
     words: tuple[str, ...], what: str, typed: str, folder: Path
 ) -> None:
     terminal = Terminal(argv("edit", *words), environment(folder.parent), folder)
-    terminal.expect(f"reading {what} from here")
+    terminal.expect(f"reading {what} from your terminal")
     terminal.expect("Ctrl-D")
     terminal.press(f"{typed}\x04")
     assert terminal.wait() == 0
@@ -143,7 +143,7 @@ def test_it_says_how_to_take_it_back_and_that_command_does(more: list[str], fold
     before = contents(folder)
     reply = block("return 1", "return 2", "a.py") + block("x = 1", "x = 2", "b.py")
     (told,) = (line for line in edit(*more, reply=reply, folder=folder).stderr.splitlines() if "undo" in line)
-    way = told.removeprefix("take it back: kakite ").split()
+    way = told.removeprefix("undo it: kakite ").split()
     assert kakite(*way, "--yes", home=folder.parent, cwd=folder).code == 0
     assert contents(folder) == before
     assert "undo" not in edit("--check", *more, reply=reply, folder=folder).stderr
@@ -166,7 +166,7 @@ def test_a_reply_that_holds_no_edits_is_refused_with_the_right_form(reply: str, 
     outcome = edit("b.py", reply=reply, folder=folder)
     assert outcome.code == 1
     assert ">>>>>>> REPLACE" in outcome.stderr
-    assert "hint: the reply has to have each edit like this:\n" in outcome.stderr
+    assert "hint: the reply must contain each edit like this:\n" in outcome.stderr
     assert "Traceback" not in outcome.stderr
 
 

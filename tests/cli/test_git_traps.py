@@ -12,7 +12,8 @@ import pytest
 
 from kakite.agent.git.url import build_git_environment, parse_repo_url
 from kakite.errors import UsageError
-from kakite.testing.fake_providers import run_scenario_server
+from kakite_testing.fake_providers import run_scenario_server
+from tests.bounds import WITHIN
 from tests.cli.program import argv, environment, kakite
 from tests.cli.test_agent_run import FILES, calls, done, edit, plan, run_arguments, script
 from tests.repositories import commit_file, git, make_remote
@@ -173,7 +174,7 @@ def test_a_change_that_their_deletion_meets_is_not_settled_by_doing_nothing(
         while len(server.requests) < 2:
             assert program.poll() is None
         theirs = _delete(tmp_path, remote, "greet.py")
-        stdout, _ = program.communicate(timeout=60)
+        stdout, _ = program.communicate(timeout=WITHIN)
     assert json.loads(stdout)["status"] == "conflict"
     assert git(remote, "rev-parse", "topic") == theirs
 

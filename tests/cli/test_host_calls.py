@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounds import WITHIN
 from tests.cli.hosted import SECRET, Hosted, assert_hidden, wait_for
 from tests.cli.program import argv, environment
 from tests.host.project import tool
@@ -192,7 +193,7 @@ def test_interrupted_a_call_ends_at_once_and_leaves_no_process(ready: Hosted) ->
     waiting = ready.scripts / "waiting"
     wait_for(lambda: waiting.exists() and "called" in waiting.read_text(encoding="utf-8"))
     running.send_signal(signal.SIGINT)
-    _stdout, stderr = running.communicate(timeout=20)
+    _stdout, stderr = running.communicate(timeout=WITHIN)
     assert (running.returncode, "Traceback" in stderr) == (130, False)
     assert ready.left() == []
 
@@ -384,5 +385,5 @@ def test_what_is_added_is_followed(words: list[str], project: Hosted) -> None:
             assert "server" in (line := following.stdout.readline()) or "I am here" in line
     finally:
         following.send_signal(signal.SIGINT)
-        _stdout, stderr = following.communicate(timeout=20)
+        _stdout, stderr = following.communicate(timeout=WITHIN)
     assert (following.returncode, stderr) == (130, "")

@@ -245,7 +245,7 @@ def test_at_first_the_tools_are_named_with_what_they_may_do_and_later_what_chang
     project.write({"one": entry})
     terminal = project.at("accept", "--all")
     assert terminal.wait() == 0
-    assert "look (may do anything; says that it only looks)  Looks. word" in terminal.seen
+    assert "look (may do anything; says that it only reads)  Looks. word" in terminal.seen
     assert "send (may do anything)  Sends." in terminal.seen
     assert re.search(r"word …$", terminal.seen, re.MULTILINE)  # not in the middle of a word
     assert "+name" not in terminal.seen
@@ -261,8 +261,8 @@ def test_a_question_mark_explains_every_letter(project: Seated) -> None:
     project.write({"one": project.told("one")})
     terminal = project.at("accept")
     terminal.answer("(y/n) ", "?\n")
-    terminal.expect("y yes: record it now")
-    terminal.expect("n no: it is not started")
+    terminal.expect("y yes: save your answer now")
+    terminal.expect("n no: do not start it")
     terminal.answer("(y/n) ", "q\n")
     terminal.expect("one of the letters: y, n")
     terminal.answer("(y/n) ", "n\n")
@@ -270,10 +270,10 @@ def test_a_question_mark_explains_every_letter(project: Seated) -> None:
     asked = project.calls()
     asked.answer("> ", "?\n")
     for told in (
-        "y only this call",
-        "s this call and all of this tool from now on",
-        "n nothing",
-        "r nothing",
+        "y allow only this call",
+        "s allow this tool from now on",
+        "n do nothing",
+        "r do nothing",
     ):
         asked.expect(told)
     asked.answer("> ", "n\n")
@@ -340,7 +340,7 @@ def test_a_person_answers_every_kind_of_field(project: Seated) -> None:
     terminal.expect("The server server asks you")
     terminal.answer("> ", "y\n")
     terminal.answer("Your name: ", "A\n")
-    terminal.expect("That does not do")
+    terminal.expect("That does not fit")
     terminal.answer("Your name: ", "Ada\n")
     terminal.answer("age: ", "old\n")
     terminal.expect("number")

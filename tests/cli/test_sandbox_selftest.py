@@ -20,6 +20,7 @@ from kakite.cli import sandbox_selftest
 from kakite.cli.app import app
 from kakite.processes import supervisor
 from kakite.sandbox.selftest.cases import EscapeCase, load_cases
+from tests.bounds import WITHIN
 from tests.cli.program import argv, environment, skip_without
 from tests.cli.terminal import Terminal
 from tests.sandbox.conftest import wait_until_gone
@@ -95,7 +96,7 @@ def proving(temporary: Path) -> Generator[subprocess.Popen[bytes]]:
     environ = {**os.environ, "TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "kakite", "doctor", "--sandbox", "--json"]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as doctor:
-        end = time.monotonic() + 60
+        end = time.monotonic() + WITHIN
         while not list(temporary.glob("kakite-stage-*")) and doctor.poll() is None:
             assert time.monotonic() < end
             select.select([], [], [], 0.05)
@@ -108,7 +109,7 @@ def proving(temporary: Path) -> Generator[subprocess.Popen[bytes]]:
 def test_a_signal_leaves_no_folder_behind(tmp_path: Path) -> None:
     with proving(tmp_path) as doctor:
         doctor.send_signal(signal.SIGTERM)
-        _, told = doctor.communicate(timeout=60)
+        _, told = doctor.communicate(timeout=WITHIN)
     assert doctor.returncode == 130
     assert told.startswith(b"Trying ")  # once, as this is no terminal
     assert told.count(b"\n") == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kakite.workspace import Author, Workspace, ensure_state_folder, open_edit_log
+from tests.bounds import WITHIN
 from tests.cli.program import Outcome, argv, environment, kakite
 
 
@@ -82,8 +83,8 @@ def test_nothing_is_taken_back_when_there_is_nobody_to_ask(folder: Path) -> None
     before = contents(folder)
     outcome = run("undo", "a", folder=folder)
     assert outcome.code == 2
-    assert "nothing was taken back: it is asked first, and there is no terminal to ask at" in outcome.stderr
-    assert "hint: give --yes to take it back without a question, or --check" in outcome.stderr
+    assert "Kakite changed nothing: without a terminal it cannot ask you first" in outcome.stderr
+    assert "hint: give --yes to undo without being asked, or --check" in outcome.stderr
     assert contents(folder) == before
 
 
@@ -94,7 +95,7 @@ def test_what_somebody_changed_since_is_refused_with_the_difference(folder: Path
     assert (outcome.code, outcome.stdout) == (1, "")
     assert "+theirs" in outcome.stderr
     assert outcome.stderr.startswith("error (stale)")  # before what looks as if it were being done
-    assert "what was changed since, and is left as it is: " in outcome.stderr
+    assert "somebody changed this since then, so Kakite leaves it as it is: " in outcome.stderr
     outcome = run("undo", "a", "--yes", "--json", folder=folder)
     assert outcome.code == 1
     assert (outcome.json["ok"], outcome.json["error"]["code"]) == (False, "stale")
@@ -129,7 +130,7 @@ def test_a_person_at_a_terminal_is_asked(answer: bytes, code: int, folder: Path)
     shown = _until(terminal, b"[y/N]")
     assert b"+one" in shown
     os.write(terminal, answer)
-    assert program.wait(timeout=30) == code
+    assert program.wait(timeout=WITHIN) == code
     os.close(terminal)
     assert contents(folder)["a"] == (b"one\n" if code == 0 else b"two\n")
 
@@ -137,7 +138,7 @@ def test_a_person_at_a_terminal_is_asked(answer: bytes, code: int, folder: Path)
 def _until(terminal: int, wanted: bytes) -> bytes:
     shown = b""
     while wanted not in shown:
-        assert select.select([terminal], [], [], 30)[0], shown
+        assert select.select([terminal], [], [], WITHIN)[0], shown
         shown += os.read(terminal, 4096)
     return shown
 

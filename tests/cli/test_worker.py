@@ -19,10 +19,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kakite.testing.forges import Webhook
-from kakite.testing.scripted_model import ScriptedTurn
+from kakite.models.scripted_model import ScriptedTurn
+from kakite_testing.forges import Webhook
 from tests.agent.answering import Answering, answering
 from tests.agent.forges.worlds import WORLDS
+from tests.bounds import WITHIN
 from tests.cli.program import Outcome, argv, environment, kakite
 from tests.cli.terminal import Terminal
 from tests.repositories import git, make_remote
@@ -110,16 +111,16 @@ def at_work(place: Path, model: Answering, *more: str, **env: str) -> Generator[
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(30)
+            process.wait(WITHIN)
         finally:
             process.kill()
             process.wait()
-            worker.reading.join(30)
+            worker.reading.join(WITHIN)
 
 
 def waited(condition: Callable[[], T]) -> T:
     """Return what a condition says once it is true, not waiting for ever."""
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + WITHIN
     while not (found := condition()):
         assert time.monotonic() < ends, "it did not come"
         time.sleep(0.02)
@@ -127,7 +128,7 @@ def waited(condition: Callable[[], T]) -> T:
 
 
 def looks(address: str) -> int:
-    with urllib.request.urlopen(address.replace("/webhook", "/healthz"), timeout=10) as answer:
+    with urllib.request.urlopen(address.replace("/webhook", "/healthz"), timeout=WITHIN) as answer:
         return json.loads(answer.read())["looks"]
 
 
@@ -351,7 +352,7 @@ def test_a_call_waits_for_its_answer_and_only_for_its_own(place: Path, model: An
             assert run(place, "approve", task, "--no", "--reason", "not c").code == 0
     done = work(place, model)
     assert done.code == 0, done.stderr
-    assert f"{task}: goes on with {task}\n" in done.stderr
+    assert f"{task}: continues with {task}\n" in done.stderr
     assert git(remote, "show", "topic:b") == "2"
     assert git(remote, "ls-tree", "--name-only", "topic").split() == ["a", "b"]
     assert run(place, "show", task, "--json").json["status"] == "done"
@@ -446,7 +447,7 @@ def test_other_settings_for_a_task_that_keeps_its_own_are_refused(place: Path, m
     task = submit(place, model, "Make one", remote, "--approve", "all").stdout.strip()
     assert run(place, "pause", task).code == 0
     refused = run(place, "resume", task, "--model", "openai:other", "--base-url", "http://127.0.0.1:9/v1")
-    assert (refused.code, "goes on" in refused.stderr) == (2, False), refused.stderr
+    assert (refused.code, "continues" in refused.stderr) == (2, False), refused.stderr
     assert "--model, --base-url would change nothing" in refused.stderr
     assert f"kakite agent resume {task}\n" in refused.stderr
     assert run(place, "show", task, "--json").json["state"] == "paused"
@@ -471,7 +472,7 @@ def test_a_worker_until_idle_does_what_was_resumed_before_it_began(place: Path, 
     assert work(place, model).code == 0
     assert run(place, "show", task, "--json").json["asks"]["kind"] == "budget"
     gone_on = run(place, "resume", task)
-    assert (gone_on.code, "the next worker takes it up" in gone_on.stderr) == (0, True)
+    assert (gone_on.code, "the next free worker takes it" in gone_on.stderr) == (0, True)
     assert work(place, model).code == 0
     assert git(remote, "show", "topic:b") == "2"
     over = run(place, "resume", task)

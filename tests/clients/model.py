@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.bounds import WITHIN
+
 Json = dict[str, Any]
 
 
@@ -125,7 +127,7 @@ def answering(answer: Callable[[str, Json], Said]) -> Generator[str]:
             yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(WITHIN)
 
 
 @contextmanager

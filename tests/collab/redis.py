@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collab.server import PATIENCE
+from tests.bounds import WITHIN
 
 needs_redis = pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server")
 
@@ -37,7 +37,7 @@ class OwnRedis:
             stderr=subprocess.STDOUT,
         )
         assert self._program.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WITHIN):
             while b"Ready to accept" not in await self._program.stdout.readline():
                 pass
 

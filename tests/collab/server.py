@@ -22,9 +22,9 @@ from websockets.exceptions import ConnectionClosed
 
 from kakite.collab.auth.policy import AuthPolicy
 from kakite.collab.realtime import protocol
+from tests.bounds import WITHIN
 
 TOKEN = "a-token-of-the-tests"
-PATIENCE = 30.0
 
 
 @dataclass(eq=False)
@@ -47,13 +47,13 @@ class Server:
 
     def client(self, **headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(
-            base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}", **headers}, timeout=PATIENCE
+            base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}", **headers}, timeout=WITHIN
         )
 
     async def end(self, number: int = signal.SIGTERM) -> int:
         """End it by a signal and return its exit code."""
         signalled(self.program, number)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WITHIN):
             return await self.program.wait()
 
 
@@ -80,16 +80,16 @@ async def serving(
     said: list[str] = []
     hearing = asyncio.create_task(_hear(program.stderr, said))
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WITHIN):
             line = (await program.stdout.readline()).decode().strip()
         assert line.startswith("http://"), "".join(said)
-        async with httpx.AsyncClient(base_url=line) as client, asyncio.timeout(PATIENCE):
+        async with httpx.AsyncClient(base_url=line) as client, asyncio.timeout(WITHIN):
             await client.get("/health")
         yield Server(folder, program, line, said)
     finally:
         signalled(program, signal.SIGTERM)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(WITHIN):
                 await program.wait()
         except TimeoutError:
             signalled(program, signal.SIGKILL)
@@ -161,7 +161,7 @@ class Tab:
             f"{self.url}?history={self.history}" if self.history else self.url,
             additional_headers=headers,
             max_size=None,
-            open_timeout=PATIENCE,
+            open_timeout=WITHIN,
         )
         self._listening = asyncio.create_task(self._listen(self._socket))
         with suppress(ConnectionClosed):  # it is told why
@@ -218,7 +218,7 @@ class Tab:
         """Whether, by what it said last, the server lacks something."""
         return not self.doc.get_update(self.known).startswith(b"\0")
 
-    async def until(self, holds: Callable[[], bool], patience: float = PATIENCE) -> None:
+    async def until(self, holds: Callable[[], bool], patience: float = WITHIN) -> None:
         """Wait until something holds."""
         try:
             async with asyncio.timeout(patience), self._news:
@@ -294,7 +294,7 @@ class Tab:
             self._news.notify_all()
 
 
-async def on_disk(file: Path, data: bytes, patience: float = PATIENCE) -> None:
+async def on_disk(file: Path, data: bytes, patience: float = WITHIN) -> None:
     """Wait until a file holds these bytes."""
     async with asyncio.timeout(patience):
         while not file.is_file() or file.read_bytes() != data:  # noqa: ASYNC110 - a file tells nobody

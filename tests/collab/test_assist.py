@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.bounds import WITHIN
 from tests.collab.model import block, speaking
-from tests.collab.server import PATIENCE, Tab, on_disk, serving
+from tests.collab.server import Tab, on_disk, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -111,7 +112,7 @@ async def test_a_run_that_nobody_listens_to_any_more_is_cancelled(tmp_path: Path
         ):
             async with http.stream("POST", "/api/pages/a.md/assist", json={"message": "x"}) as answer:
                 await anext(aiter(events(answer)))
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(WITHIN):
                 await model.left.wait()
             await ann.until(lambda: [each["status"] for each in ann.state["runs"]] == ["cancelled"])
 

@@ -25,8 +25,9 @@ from kakite.edit import Change, ChangeSet
 from kakite.errors import UsageError
 from kakite.models.messages import Reply
 from kakite.models.providers import open_model
-from kakite.testing.fake_providers import serve_scenario
-from kakite.testing.scripted_model import Scenario, ScriptedModel
+from kakite.models.scripted_model import Scenario, ScriptedModel
+from kakite_testing.fake_providers import serve_scenario
+from tests.bounds import WITHIN
 from tests.collab.models import Silent, Talking
 from tests.collab.replicas import joined, meet, put
 
@@ -92,7 +93,7 @@ async def test_an_edit_is_told_before_the_reply_is_over() -> None:
     suggestions = page()
     model = Talking(FOX, waits=True)
     run = Assistant(model).run(request(), {"notes.md": suggestions})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         names = [(await anext(run)).name, (await anext(run)).name]
     assert names == ["run", "edit"]
     model.end()
@@ -206,7 +207,7 @@ class TestAuto:
         model = Talking(FOX, waits=True)
         assistant = Assistant(model)
         run = assistant.run(request(mode="auto"), {"notes.md": suggestions})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             began, _ = await anext(run), await anext(run)
         assert isinstance(began, AssistantRunStarted)
         meet(suggestions.text, theirs)
@@ -284,7 +285,7 @@ class TestEnding:
         began = await anext(run)
         assert isinstance(began, AssistantRunStarted)
         events: list[AssistantEvent] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             async for event in run:
                 events.append(event)
                 if isinstance(event, EditFound | MessageDelta):
@@ -300,7 +301,7 @@ class TestEnding:
         model = Talking(FOX, waits=True)
         assistant = Assistant(model)
         run = assistant.run(request(), {"notes.md": page()})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             await anext(run)
             await anext(run)
             await run.aclose()

@@ -15,9 +15,10 @@ import yaml
 from mcp import Client
 
 from kakite.collab.file_sync import FileText
+from tests.bounds import WITHIN
 from tests.collab.model import block, speaking
 from tests.collab.redis import needs_redis, redis
-from tests.collab.server import PATIENCE, Tab, on_disk, serving
+from tests.collab.server import Tab, on_disk, serving
 from tests.collab.test_assist import asked
 from tests.collab.test_mcp import agent, call
 
@@ -265,7 +266,7 @@ async def agree(tabs: list[Tab], page: Path, marks: list[str]) -> None:
         await tab.until(lambda tab=tab: all(str(tab) == str(each) for each in tabs))
     text = str(tabs[0])
     assert sorted(text) == sorted("".join([*marks, "始め\n"])), "something is lost or doubled"
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WITHIN):
         while FileText.from_bytes(page.read_bytes()).text != text:  # noqa: ASYNC110 - a file tells nobody
             await asyncio.sleep(0.05)
 
@@ -277,7 +278,7 @@ async def test_a_redis_that_is_not_there_is_told(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WITHIN):
         _, told = await program.communicate()
     assert program.returncode == 3
     assert b"relay_failed" in told

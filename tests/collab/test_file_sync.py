@@ -11,12 +11,14 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kakite.collab.store import prepare_store_file
 from kakite.workspace import ensure_state_folder, open_edit_log
-from tests.collab.server import PATIENCE, Tab, on_disk, serving, signalled
+from tests.bounds import WITHIN
+from tests.collab.server import Tab, on_disk, serving, signalled
 
 pytestmark = pytest.mark.anyio
 
@@ -124,7 +126,7 @@ async def command(*words: str) -> str:
     program = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kakite", *words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN):
         said, _ = await program.communicate()
     assert program.returncode == 0, said.decode()
     return said.decode()
@@ -151,7 +153,7 @@ async def test_a_write_on_its_way_when_the_server_ends_is_not_taken_for_anothers
     file.write_bytes(b"one\n")
     history = open_edit_log(ensure_state_folder(os.environ), str(pages))
     async with serving(pages) as server, Tab(server.url, "a.md") as ann, Tab(server.url, "a.md") as ben:
-        with history.lock_files(str(file)):
+        with history.locks.acquire([str(file)]):
             ann.insert(4, "two\n")
             await until_writing(pages)
             ann.insert(8, "three\n")
@@ -166,13 +168,17 @@ async def test_a_write_on_its_way_when_the_server_ends_is_not_taken_for_anothers
 
 async def until_writing(pages: Path) -> None:
     """Wait until the server is about to write a page's file."""
-    store = prepare_store_file(ensure_state_folder(os.environ), str(pages))
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            with closing(sqlite3.connect(store)) as database:
-                if database.execute("SELECT writing FROM page").fetchone() != (None,):
-                    return
+    async with asyncio.timeout(WITHIN):
+        while look_up(pages, "writing") is None:  # noqa: ASYNC110 - a store tells nobody
             await asyncio.sleep(0.02)
+
+
+def look_up(pages: Path, column: str) -> Any:
+    """Return what the store of a folder with one page has of it."""
+    store = prepare_store_file(ensure_state_folder(os.environ), str(pages))
+    with closing(sqlite3.connect(store)) as database:
+        (value,) = database.execute(f"SELECT {column} FROM page").fetchone() or (None,)
+    return value
 
 
 @pytest.mark.slow
@@ -210,7 +216,9 @@ async def test_what_a_killed_server_left_unwritten_is_written_by_the_next_withou
     async with serving(tmp_path) as server, Tab(server.url, "a.md") as ann, Tab(server.url, "a.md") as ben:
         ann.insert(4, "two\n")
         await ben.until(lambda: str(ben) == "one\ntwo\n")
-        await asyncio.sleep(0.1)  # until it is stored; the file comes later
+        async with asyncio.timeout(WITHIN):  # it is stored first; the file comes later
+            while not look_up(tmp_path, "dirty") and file.read_bytes() == b"one\n":  # noqa: ASYNC110 - the same
+                await asyncio.sleep(0.02)
         await server.end(signal.SIGKILL)
     if file.read_bytes() == b"one\n":
         os.utime(file)

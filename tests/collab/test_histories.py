@@ -21,8 +21,9 @@ from kakite.collab.registry import DocumentRegistry
 from kakite.collab.store import DocumentStore
 from kakite.serve.streamable_http import serve_in_background
 from kakite.workspace import Workspace
+from tests.bounds import WITHIN
 from tests.collab.redis import needs_redis, redis
-from tests.collab.server import PATIENCE, TOKEN, Tab, on_disk, serving
+from tests.collab.server import TOKEN, Tab, on_disk, serving
 from tests.collab.test_mcp import agent, call
 
 pytestmark = pytest.mark.anyio
@@ -210,7 +211,7 @@ async def test_with_several_processes_all_of_them_begin_anew(tmp_path: Path) -> 
             ann = await anew(ann, two.url)
             assert str(ann) == str(ben) == "zero\none\ntwo\n"
             assert ann.history == ben.history
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(WITHIN):
                 ann.insert(0, "x")
                 await ben.until(lambda: str(ben) == str(ann))
             await ann.leave()

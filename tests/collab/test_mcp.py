@@ -12,6 +12,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.bounds import WITHIN
 from tests.collab.server import TOKEN, Server, Tab, on_disk, serving
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.anyio
 async def agent(server: Server, token: str = TOKEN) -> AsyncGenerator[Client]:
     headers = {"Authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=WITHIN) as http,
         Client(streamable_http_client(f"{server.url}mcp", http_client=http)) as client,
     ):
         yield client

@@ -20,6 +20,7 @@ import yaml
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
+from tests.bounds import WITHIN
 from tests.collab.server import serving
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +79,7 @@ def issuer(claims: dict[str, Any]) -> Generator[str]:
             yield url
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(WITHIN)
 
 
 @pytest.mark.slow

@@ -13,7 +13,8 @@ import pytest
 from pycrdt import Doc, Text
 
 from kakite.collab.file_sync import FileText
-from tests.collab.server import PATIENCE, Server, Tab, serving
+from tests.bounds import WITHIN
+from tests.collab.server import Server, Tab, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -119,7 +120,7 @@ async def agree(tabs: list[Tab], page: Path, typed: list[str], deleted: list[str
         for mark in typed:
             assert text.count(mark) <= 1, "what was typed once is there twice"
             assert mark in text or mark in taken, "what nobody deleted is lost"
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(WITHIN):
             while FileText.from_bytes(page.read_bytes()).text != text:  # noqa: ASYNC110 - a file tells nobody
                 await asyncio.sleep(0.05)
     for tab in tabs:

@@ -10,6 +10,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from kakite.collab.realtime import protocol
+from tests.bounds import WITHIN
 from tests.collab.server import TOKEN, Tab, serving
 
 pytestmark = pytest.mark.anyio
@@ -23,11 +24,11 @@ async def test_one_who_comes_late_sees_cursors_at_once(tmp_path: Path) -> None:
     async with serving(tmp_path) as server, Tab(server.url, "a.md", "千") as ann:
         await ann.tell_cursor({"anchor": 1})
         async with Tab(server.url, "a.md", "Ben") as ben:
-            await ben.until(lambda: "千" in ben.names(), 5)
+            await ben.until(lambda: "千" in ben.names())
             assert ben.state["file"] == {"saved": True, "problem": None}
             assert ben.state["suggestions"] == ben.state["runs"] == []
-            await ann.until(lambda: "Ben" in ann.names(), 5)
-        await ann.until(lambda: "Ben" not in ann.names(), 5)
+            await ann.until(lambda: "Ben" in ann.names())
+        await ann.until(lambda: "Ben" not in ann.names())
 
 
 @pytest.mark.slow
@@ -51,7 +52,7 @@ async def test_strangers_are_not_let_in(tmp_path: Path) -> None:
 
 async def closed_with(url: str, headers: dict[str, str]) -> int | None:
     try:
-        async with connect(url, additional_headers=headers, open_timeout=10) as socket:
+        async with connect(url, additional_headers=headers, open_timeout=WITHIN) as socket:
             try:
                 await socket.recv()
             except ConnectionClosed as closed:

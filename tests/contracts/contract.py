@@ -25,7 +25,7 @@ from openapi_core.datatypes import RequestParameters
 from openapi_core.exceptions import OpenAPIError
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
-from kakite.testing.forges import ForgeRequest, ForgeResponse
+from kakite_testing.forges import ForgeRequest, ForgeResponse
 
 HERE = Path(__file__).parent
 

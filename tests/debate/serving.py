@@ -16,10 +16,10 @@ from typing import Any
 import mcp_types
 from mcp import Client, StdioServerParameters
 
-from kakite.testing.fake_clis import build_stub_command
+from kakite_testing.fake_clis import build_stub_command
+from tests.bounds import WITHIN
 
 ERAS = ("legacy", "2026-07-28")
-WITHIN = 60.0  # s
 MARK = "KAKITE_TEST_MARK"
 """A variable that all programs of a test have, so that they can be found."""
 

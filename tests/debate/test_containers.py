@@ -17,6 +17,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.bounds import WITHIN
 from tests.conftest import image_name
 from tests.debate.serving import call, finished, listening, participants
 from tests.engines import GATEWAY, ROOT, SYSTEM_PATH, Engine
@@ -24,7 +25,6 @@ from tests.engines import GATEWAY, ROOT, SYSTEM_PATH, Engine
 pytestmark = pytest.mark.slow
 FOLDER = ROOT / "docker" / "debate"
 TOKENS = {"KAKITE_TOKEN": "of-the-editor", "KAKITE_DEBATE_TOKEN": "of-the-runner"}
-WITHIN = 120  # s
 
 
 @pytest.fixture

@@ -19,13 +19,14 @@ from kakite.debate.participants.base import CliParticipant, RemoteParticipant, e
 from kakite.debate.participants.factory import TOKEN_VARIABLE, create_participant
 from kakite.debate.participants.model import ModelParticipant
 from kakite.debate.prompt import anonymize_text
-from kakite.testing import Scenario, ScriptedModel
+from kakite.models.scripted_model import Scenario, ScriptedModel
+from tests.bounds import WITHIN
 from tests.debate.arguing import CODEX, answer, failure
 
 T = TypeVar("T")
 
 
-def act(work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+def act(work: Coroutine[Any, Any, T], seconds: float = WITHIN) -> T:
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
             return await work

@@ -25,6 +25,7 @@ from kakite.debate.answers import Answer, ParticipantFailure
 from kakite.debate.http_runner import RunnerAuth, create_runner_app
 from kakite.debate.model import ParticipantInfo
 from kakite.debate.participants.base import ProbeResult, RemoteParticipant
+from tests.bounds import WITHIN
 from tests.cli.program import kakite
 from tests.debate.serving import (
     Listening,
@@ -217,18 +218,18 @@ def test_a_runner_that_is_ended_leaves_no_program(home: Path) -> None:
             task = asking.create_task(by_runner.ask("Why?"))
             process = os.pidfd_open(asking.run_until_complete(asyncio.to_thread(door.begun)))
             found.program.send_signal(signal.SIGTERM)
-            reply = asking.run_until_complete(asyncio.wait_for(task, 60))
+            reply = asking.run_until_complete(asyncio.wait_for(task, WITHIN))
         finally:
             asking.close()
         assert isinstance(reply, ParticipantFailure)
-        assert found.program.wait(30) == 128 + signal.SIGTERM
+        assert found.program.wait(WITHIN) == 128 + signal.SIGTERM
         assert select.select([process], [], [], 60)[0]
         os.close(process)
 
 
 def test_our_own_client_gets_the_whole_reply(runner: Listening) -> None:
     async def ask(url: str, token: str = TOKEN) -> Answer | ParticipantFailure:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN):
             return await RemoteParticipant(side=ParticipantInfo(name="codex"), url=url, token=token).ask(
                 "Why?", seconds=30
             )
@@ -317,7 +318,7 @@ async def test_a_server_debates_through_the_runner(runner: Listening, home: Path
         "KAKITE_DEBATE_TOKEN": TOKEN,
     }
     nowhere = json.dumps({"codex": {"command": "/nonexistent"}, "claude": {"command": "/nonexistent"}})
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "60", sides=nowhere, **more), mode="legacy") as client:
             await call(client, "start_debate", initial_prompt="Why?")
             said = await finished(client)

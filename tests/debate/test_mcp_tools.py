@@ -21,6 +21,7 @@ from kakite.debate.mcp.tools import DebateTools
 from kakite.debate.model import Debate
 from kakite.debate.session import DebateManager
 from kakite.tools import ToolCall
+from tests.bounds import WITHIN
 from tests.debate.arguing import CLAUDE, CODEX
 from tests.debate.serving import (
     ERAS,
@@ -56,7 +57,7 @@ def slow(door: Gate) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_of_either_era_debates_decides_and_stops(era: str, home: Path) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "60"), mode=era) as client:
             first = await call(client, "start_debate", initial_prompt=QUESTION, verdict="They stay.")
             assert first["status"] == "ok"
@@ -155,7 +156,7 @@ async def test_a_start_that_takes_longer_answers_with_a_job_and_tells_how_it_goe
     async def listen(progress: float, total: float | None, message: str | None) -> None:
         heard.append(message or "")
 
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "0.2", sides=slow(door)), mode="legacy") as client:
             said = read(
                 await client.call_tool(
@@ -181,7 +182,7 @@ async def test_a_start_that_takes_longer_answers_with_a_job_and_tells_how_it_goe
 @pytest.mark.slow
 async def test_reset_ends_the_debate_that_runs_and_its_programs(home: Path) -> None:
     door = gate(home)
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "0", sides=slow(door)), mode="legacy") as client:
             await call(client, "start_debate", initial_prompt=QUESTION)
             process = os.pidfd_open(await anyio.to_thread.run_sync(door.begun))
@@ -195,7 +196,7 @@ async def test_reset_ends_the_debate_that_runs_and_its_programs(home: Path) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [{"initial_prompt": "  "}, {"initial_prompt": "x", "rounds": 5}])
 async def test_a_reset_that_is_refused_leaves_the_debate_as_it_was(wrong: dict[str, Any], home: Path) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "60"), mode="legacy") as client:
             before = await call(client, "start_debate", initial_prompt=QUESTION)
             refused = await call(client, "start_debate", reset=True, **wrong)
@@ -211,7 +212,7 @@ async def test_a_cancelled_start_leaves_no_program_and_wait_goes_on_with_the_deb
     era: str, home: Path
 ) -> None:
     door = gate(home)
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "60", sides=slow(door)), mode=era) as client:
             processes: list[int] = []
             async with anyio.create_task_group() as tasks:
@@ -229,7 +230,7 @@ async def test_a_cancelled_start_leaves_no_program_and_wait_goes_on_with_the_deb
 @pytest.mark.slow
 async def test_a_cancelled_wait_ends_nothing(home: Path) -> None:
     door = gate(home)
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "0", sides=slow(door)), mode="legacy") as client:
             await call(client, "start_debate", initial_prompt=QUESTION, rounds=1)
             await anyio.to_thread.run_sync(door.begun)
@@ -242,7 +243,7 @@ async def test_a_cancelled_wait_ends_nothing(home: Path) -> None:
 @pytest.mark.slow
 async def test_when_the_client_goes_no_program_is_left_and_nothing_is_on_disk(home: Path) -> None:
     door = gate(home)
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "0", sides=slow(door)), mode="legacy") as client:
             await call(client, "start_debate", initial_prompt=QUESTION)
             process = os.pidfd_open(await anyio.to_thread.run_sync(door.begun))
@@ -255,7 +256,7 @@ async def test_when_the_client_goes_no_program_is_left_and_nothing_is_on_disk(ho
 @pytest.mark.slow
 async def test_one_side_that_fails_degrades_the_debate_and_its_partner_is_heard(home: Path) -> None:
     sides = participants(codex="http_500", claude="agrees")
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "60", sides=sides), mode="legacy") as client:
             said = await call(client, "start_debate", initial_prompt=QUESTION)
             assert said["status"] == "degraded"
@@ -268,7 +269,7 @@ async def test_one_side_that_fails_degrades_the_debate_and_its_partner_is_heard(
 @pytest.mark.slow
 async def test_when_all_fail_it_is_an_error_and_each_is_named(home: Path) -> None:
     sides = participants(codex="not_logged_in", claude=("/nonexistent/claude",))
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "60", sides=sides), mode="legacy") as client:
             result = await client.call_tool("start_debate", {"initial_prompt": QUESTION})
             said = read(result)
@@ -281,7 +282,7 @@ async def test_when_all_fail_it_is_an_error_and_each_is_named(home: Path) -> Non
 
 @pytest.mark.slow
 async def test_models_that_write_the_decision_otherwise_are_understood(home: Path) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "60", "--rounds", "1"), mode="legacy") as client:
             await call(client, "start_debate", initial_prompt=QUESTION)
             assert (await call(client, "step", decision="synthesize"))["turn_number"] == 2
@@ -296,7 +297,7 @@ async def test_models_that_write_the_decision_otherwise_are_understood(home: Pat
 async def test_answers_of_any_length_fit_into_a_reply(home: Path) -> None:
     long = ("python3", "-c", "import sys; sys.stdin.read(); print('word ' * 50_000)")
     sides = participants(codex=long, claude="agrees")
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(
             server(home, "--hold", "60", "--mode", "ensemble", sides=sides), mode="legacy"
         ) as client:
@@ -409,10 +410,10 @@ async def test_while_a_transcript_is_written_other_calls_are_answered(home: Path
 
     def publish(session: str, debate: Debate) -> Path:
         begun.set()
-        assert let.wait(20)
+        assert let.wait(WITHIN)
         return home / f"{session}{len(debate.turns)}.md"
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         said: list[dict[str, Any]] = []
         async with DebateManager([Told(CODEX), Told(CLAUDE)]) as bridge, anyio.create_task_group() as tasks:
             tools = DebateTools(bridge, hold=30, publish=publish)
@@ -435,10 +436,10 @@ async def test_a_transcript_that_takes_long_keeps_nobody_and_is_told_later(home:
     let = threading.Event()
 
     def publish(session: str, debate: Debate) -> Path:
-        assert let.wait(60)
+        assert let.wait(WITHIN)
         return home / "debate.md"
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         async with DebateManager([Told(CODEX), Told(CLAUDE)]) as bridge:
             tools = DebateTools(bridge, hold=30, publish=publish)
             begins = ToolCall(id="1", name="start_debate", arguments={"initial_prompt": QUESTION})
@@ -455,7 +456,7 @@ def _servers(home: Path) -> list[int]:
 
 @pytest.mark.slow
 async def test_two_servers_that_keep_do_not_work_on_one_debate(home: Path) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--keep", "--hold", "60", "--rounds", "1"), mode="legacy") as one:
             await call(one, "start_debate", initial_prompt=QUESTION)
             async with Client(server(home, "--keep", "--hold", "60"), mode="legacy") as other:
@@ -477,7 +478,7 @@ async def test_what_another_server_left_under_the_name_of_a_debate_that_ended_is
     home: Path,
 ) -> None:
     flags = ("--keep", "--hold", "60", "--rounds", "1")
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, *flags), mode="legacy") as one:
             await call(one, "start_debate", initial_prompt=QUESTION)
             await call(one, "stop")
@@ -497,7 +498,7 @@ async def test_what_another_server_left_under_the_name_of_a_debate_that_ended_is
 @pytest.mark.slow
 async def test_a_transcript_is_written_anew_after_each_turn_and_nothing_else(home: Path) -> None:
     folder = home / "out"
-    with anyio.fail_after(120):
+    with anyio.fail_after(WITHIN):
         async with Client(server(home, "--hold", "60", "--transcript", str(folder)), mode="legacy") as client:
             first = await call(client, "start_debate", initial_prompt=QUESTION, rounds=1)
             assert QUESTION in Path(first["transcript"]).read_text(encoding="utf-8")

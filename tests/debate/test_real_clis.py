@@ -22,6 +22,7 @@ from mcp import Client
 
 from kakite.debate.answers import Answer, ParticipantFailure, Reply
 from kakite.debate.participants.base import CliParticipant, create_claude, create_codex
+from tests.bounds import WITHIN
 from tests.cli.program import kakite
 from tests.clients.conftest import environment
 from tests.clients.model import serving
@@ -82,7 +83,7 @@ def alone(name: str, home: Path, url: str) -> CliParticipant:
 
 def ask(side: CliParticipant) -> Reply:
     async def bounded() -> Reply:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(WITHIN):
             return await side.ask("Why?")
 
     return asyncio.run(bounded())

@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.bounds import WITHIN
 from tests.cli.program import kakite
 from tests.debate.serving import ERAS, call, finished, listening, participants
 
@@ -32,7 +33,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("era", ERAS)
 async def test_several_clients_over_http_share_the_debates(era: str, home: Path) -> None:
     with listening(home, "serve", "--http", LOCAL, "--rounds", "1", env=SIDES) as served:
-        with anyio.fail_after(120):
+        with anyio.fail_after(WITHIN):
             async with Client(served.url, mode=era) as one, Client(served.url, mode=era) as other:
                 await call(one, "start_debate", initial_prompt="One?")
                 refused = await call(other, "start_debate", initial_prompt="Two?")
@@ -46,7 +47,7 @@ async def test_several_clients_over_http_share_the_debates(era: str, home: Path)
 @pytest.mark.anyio
 async def test_with_a_token_only_who_brings_it_comes_in(home: Path) -> None:
     with listening(home, "serve", "--http", LOCAL, env={**SIDES, "KAKITE_TOKEN": "t0ken"}) as served:
-        with anyio.fail_after(120):
+        with anyio.fail_after(WITHIN):
             async with httpx2.AsyncClient() as stranger:
                 assert (await stranger.post(served.url, json={})).status_code == 401
                 host = {"Host": "evil.example", "Authorization": "Bearer t0ken"}
@@ -152,8 +153,8 @@ def test_the_seeds_description_names_the_tools(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--print-config", "emacs"], "known are"),
-        (["--http", "--print-config", "claude-desktop"], "known are claude-code, codex, cursor, vscode"),
+        (["--print-config", "emacs"], "known clients: "),
+        (["--http", "--print-config", "claude-desktop"], "known clients: claude-code, codex, cursor, vscode"),
         (["--http", "--print-config", "pi"], "no client `pi`"),
         (["127.0.0.1:9000"], "--http 127.0.0.1:9000"),
         (["--http", "9000"], "HOST:PORT"),
@@ -163,7 +164,7 @@ def test_the_seeds_description_names_the_tools(home: Path) -> None:
         (["--budget-asks", "2", "-p", "codex", "-p", "claude", "-p", "third"], "third"),
         (["--participant", "codex"], "2 to 8 sides"),
         (["-p", "codex", "-p", "nobody"], "nobody"),
-        (["--transcript", "/proc/nowhere"], "nothing can be written"),
+        (["--transcript", "/proc/nowhere"], "cannot write to"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_it_serves(

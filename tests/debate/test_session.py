@@ -15,7 +15,8 @@ from kakite.debate.machine import DebateEvent, ReplyReceived, get_status, replay
 from kakite.debate.model import DebateError, DebateLimits, Decision, ParticipantInfo
 from kakite.debate.participants.base import CliParticipant, OnProgress, Participant, ProbeResult
 from kakite.debate.session import MAX_SESSIONS, DebateManager, SessionUpdate
-from kakite.testing.fake_clis import build_stub_command
+from kakite_testing.fake_clis import build_stub_command
+from tests.bounds import WITHIN
 from tests.debate.arguing import CLAUDE, CODEX, THIRD
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class Kept:
         self.events[session].append(event)
 
 
-def act(work: Callable[[], Coroutine[Any, Any, T]], seconds: float = 60) -> T:
+def act(work: Callable[[], Coroutine[Any, Any, T]], seconds: float = WITHIN) -> T:
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
             return await work()
@@ -94,7 +95,7 @@ def test_start_returns_at_once_and_wait_gives_the_turn() -> None:
             debate = await bridge.wait(0.01)
             assert get_status(debate).status == "running"
             codex.let.set()
-            debate = await bridge.wait(30)
+            debate = await bridge.wait(WITHIN)
             assert (get_status(debate).status, get_status(debate).round) == ("ok", 2)
             assert [len(codex.asked), len(claude.asked)] == [2, 2]
 
@@ -105,9 +106,9 @@ def test_a_step_goes_on_and_stop_ends_it() -> None:
     async def work() -> None:
         async with DebateManager([Told(CODEX), Told(CLAUDE)]) as bridge:
             await bridge.start("Why?", bridge.build_config(rounds=1))
-            await bridge.wait(30)
+            await bridge.wait(WITHIN)
             await bridge.step(GO_ON)
-            debate = await bridge.wait(30)
+            debate = await bridge.wait(WITHIN)
             assert (get_status(debate).turn, get_status(debate).status) == (2, "ok")
             debate = await bridge.stop()
             assert get_status(debate).status == "stopped"
@@ -144,7 +145,7 @@ def test_a_second_start_is_refused_unless_it_resets_and_the_first_is_ended() -> 
             debate = await bridge.start("Second?", bridge.build_config(), reset=True)
             assert debate.prompt == "Second?"
             codex.let.set()
-            debate = await bridge.wait(30)
+            debate = await bridge.wait(WITHIN)
             assert get_status(debate).status == "ok"
             assert replay(kept.events[""]) == debate
             assert codex.at_work == 0
@@ -174,8 +175,8 @@ def test_sessions_are_apart_and_told_by_name() -> None:
             both = replace(bridge.build_config(), sides=(CODEX, THIRD))
             await bridge.start("One?", bridge.build_config(), session="one")
             await bridge.start("Two?", both, session="two")
-            await bridge.wait(30, session="one")
-            await bridge.wait(30, session="two")
+            await bridge.wait(WITHIN, session="one")
+            await bridge.wait(WITHIN, session="two")
             assert {name: debate.prompt for name, debate in bridge.list_debates().items()} == {
                 "one": "One?",
                 "two": "Two?",
@@ -192,7 +193,7 @@ def test_a_mistake_of_one_side_takes_nothing_from_the_other() -> None:
     async def work() -> None:
         async with DebateManager([Told(CODEX, says=broken), Told(CLAUDE)]) as bridge:
             await bridge.start("Why?", bridge.build_config())
-            debate = await bridge.wait(30)
+            debate = await bridge.wait(WITHIN)
             now = get_status(debate)
             assert (now.status, now.failures[0][1].code) == ("degraded", "broken")
             assert debate.turn.answers.keys() == {"claude"}
@@ -208,7 +209,7 @@ def test_the_budget_is_told_by_the_clock_that_is_given() -> None:
         bridge = DebateManager([codex, Told(CLAUDE)], clock=lambda: float(next(seconds)))
         async with bridge:
             await bridge.start("Why?", bridge.build_config(rounds=4, budget=DebateLimits(seconds=15)))
-            now = get_status(await bridge.wait(30))
+            now = get_status(await bridge.wait(WITHIN))
             assert (now.status, now.ending, now.round) == ("ok", "budget", 1)
             assert codex.seconds == [15]
 
@@ -221,7 +222,7 @@ def test_what_happens_is_told_in_order_and_no_longer_than_wanted() -> None:
         async with DebateManager([Told(CODEX), Told(CLAUDE)]) as bridge:
             stop = bridge.listen(heard.append)
             await bridge.start("Why?", bridge.build_config(rounds=1))
-            await bridge.wait(30)
+            await bridge.wait(WITHIN)
             assert [each.kind for each in heard] == [
                 *("begun", "asked", "heard", "asked", "heard", "replied", "replied", "waiting")
             ]
@@ -239,17 +240,17 @@ def test_from_what_was_kept_at_any_moment_a_debate_goes_on_to_the_same_end() -> 
         kept = Kept()
         async with DebateManager([Told(CODEX), Told(CLAUDE)], keeper=kept, clock=lambda: 0.0) as bridge:
             await bridge.start("Why?", bridge.build_config(rounds=3))
-            await bridge.wait(30)
+            await bridge.wait(WITHIN)
             await bridge.step(GO_ON)
-            return kept.events[""], await bridge.wait(30)
+            return kept.events[""], await bridge.wait(WITHIN)
 
     async def resumed(events: list[DebateEvent]) -> Any:
         async with DebateManager([Told(CODEX), Told(CLAUDE)], clock=lambda: 0.0) as bridge:
             await bridge.resume(replay(events))
-            debate = await bridge.wait(30)
+            debate = await bridge.wait(WITHIN)
             if len(debate.turns) == 1:
                 await bridge.step(GO_ON)
-            return await bridge.wait(30)
+            return await bridge.wait(WITHIN)
 
     events, debate = act(whole)
     for cut in range(1, len(events) + 1):
@@ -263,7 +264,7 @@ def test_a_reply_that_cannot_be_kept_is_there_all_the_same_and_told() -> None:
         async with DebateManager([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
             bridge.listen(heard.append)
             await bridge.start("Why?", bridge.build_config(rounds=1))
-            assert get_status(await bridge.wait(30)).status == "ok"
+            assert get_status(await bridge.wait(WITHIN)).status == "ok"
             assert [each.text for each in heard if each.kind == "unkept"] == ["no space left"] * 2
 
     act(work)
@@ -274,7 +275,7 @@ def test_what_cannot_be_kept_otherwise_did_not_happen() -> None:
         kept = Kept()
         async with DebateManager([Told(CODEX), Told(CLAUDE)], keeper=kept) as bridge:
             await bridge.start("Why?", bridge.build_config(rounds=1))
-            before = await bridge.wait(30)
+            before = await bridge.wait(WITHIN)
             kept.full = object
             with pytest.raises(OSError, match="no space"):
                 await bridge.step(GO_ON)
@@ -299,7 +300,7 @@ def test_no_more_are_at_work_than_allowed() -> None:
             for number in range(20):
                 await bridge.start("Why?", bridge.build_config(), session=str(number))
             for number in range(20):
-                assert get_status(await bridge.wait(30, session=str(number))).status == "ok"
+                assert get_status(await bridge.wait(WITHIN, session=str(number))).status == "ok"
             assert most == 3
 
     act(work)
@@ -336,13 +337,13 @@ def test_whoever_calls_may_be_cancelled_and_the_debate_goes_on() -> None:
         codex = Told(CODEX, waits=True)
         async with DebateManager([codex, Told(CLAUDE)]) as bridge:
             await bridge.start("Why?", bridge.build_config(rounds=1))
-            waiting = asyncio.create_task(bridge.wait(30))
+            waiting = asyncio.create_task(bridge.wait(WITHIN))
             await codex.begun.wait()
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
             codex.let.set()
-            assert get_status(await bridge.wait(30)).status == "ok"
+            assert get_status(await bridge.wait(WITHIN)).status == "ok"
 
     act(work)
 
@@ -360,7 +361,7 @@ def test_twenty_debates_at_once_between_real_programs() -> None:
                     f"Question {number}?", bridge.build_config(seed=number), session=str(number)
                 )
             for number in range(20):
-                debate = await bridge.wait(120, session=str(number))
+                debate = await bridge.wait(WITHIN, session=str(number))
                 now = get_status(debate)
                 assert (now.status, now.agreement, debate.prompt) == ("ok", "partly", f"Question {number}?")
                 assert [(each.by, each.on) for each in now.dissent] == [("codex", "claude")]
@@ -376,7 +377,7 @@ def test_a_failed_side_is_named_with_what_it_wrote_to_stderr() -> None:
         ]
         async with DebateManager(sides) as bridge:
             await bridge.start("Why?", bridge.build_config())
-            ((side, failure),) = get_status(await bridge.wait(60)).failures
+            ((side, failure),) = get_status(await bridge.wait(WITHIN)).failures
             assert isinstance(failure, ParticipantFailure)
             assert (side, failure.code, failure.stderr_tail) == ("codex", "exited", "something went wrong")
 

@@ -24,7 +24,8 @@ from kakite.debate.model import Decision
 from kakite.debate.participants.base import CliParticipant
 from kakite.debate.session import DebateManager
 from kakite.debate.store import SCHEMA_VERSION, DebateStoreError, SqliteDebateStore
-from kakite.testing.fake_clis import build_stub_command
+from kakite_testing.fake_clis import build_stub_command
+from tests.bounds import WITHIN
 from tests.debate.arguing import CLAUDE, CODEX, answer, terms
 from tests.debate.courses import courses
 from tests.debate.test_session import Told, act
@@ -235,7 +236,7 @@ def test_from_any_moment_a_kept_debate_goes_on_and_asks_nothing_twice(file: Path
                 debate = kept.claim("x")
                 missing = len(next_requests(debate))
                 await bridge.resume(debate, session="x")
-                debate = await bridge.wait(30, session="x")
+                debate = await bridge.wait(WITHIN, session="x")
                 assert get_status(debate).status == "ok"
                 assert kept.load("x") == debate
                 asked.append([missing, sum(len(side.asked) for side in sides)])

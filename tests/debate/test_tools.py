@@ -18,6 +18,7 @@ from kakite.debate.mcp.tools import DebateTools
 from kakite.debate.session import DebateManager
 from kakite.debate.store import SqliteDebateStore as KeptOnDisk
 from kakite.tools import ToolCall
+from tests.bounds import WITHIN
 from tests.debate.arguing import CLAUDE, CODEX
 from tests.debate.test_session import Kept, Told
 
@@ -25,7 +26,7 @@ T = TypeVar("T")
 STATUSES = {"running", "ok", "degraded", "error", "stopped"}
 
 
-def act(work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+def act(work: Coroutine[Any, Any, T], seconds: float = WITHIN) -> T:
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
             return await work
@@ -108,7 +109,7 @@ def test_no_number_of_seconds_makes_a_call_wait_for_ever() -> None:
             said, _ = await called(tools, "wait", {"seconds": float("nan")})
             assert said["status"] in {"running", "error"}
 
-    act(work(), seconds=20)
+    act(work(), seconds=WITHIN)
 
 
 def test_an_answer_that_could_not_be_kept_is_there_with_a_warning() -> None:

@@ -15,8 +15,8 @@ from kakite.durable.client import WorkflowClient
 from kakite.durable.dbos.client import DbosWorkflowClient
 from kakite.durable.dbos.worker import DbosWorkerOptions, run_worker
 from kakite.durable.workflow import Workflow
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
-from tests.durable.waiting import LIMIT
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
+from tests.bounds import WITHIN
 from tests.durable.workflows import EFFECTS, STORIES
 
 
@@ -28,7 +28,7 @@ class Desk:
     work: Callable[[Sequence[Workflow]], AbstractAsyncContextManager[object]]
 
     async def result(self, workflow: str) -> Any:
-        return await self.client.get_result(workflow, LIMIT)
+        return await self.client.get_result(workflow, WITHIN)
 
     def working(self, workflows: Sequence[Workflow] = STORIES) -> AbstractAsyncContextManager[object]:
         return self.work(workflows)

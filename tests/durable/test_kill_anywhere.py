@@ -13,6 +13,7 @@ import pytest
 from kakite.durable.client import WorkflowClient
 from kakite.durable.dbos.client import DbosWorkflowClient
 from kakite.durable.temporal import open_temporal_client
+from tests.bounds import WITHIN
 from tests.durable.workflows import start_worker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -47,7 +48,7 @@ def work_until_it_ends(where: object, workflow: str, deaths: int) -> list[int]:
     ends: list[int] = []
     while len(ends) <= deaths and ends[-1:] != [0]:
         with start_worker(where, {"until": [workflow]}) as worker:
-            ends.append(worker.wait(100))
+            ends.append(worker.wait(WITHIN))
     return ends
 
 

@@ -14,7 +14,8 @@ from dbos import DBOS
 from kakite.durable.dbos.client import DbosWorkflowClient, get_database_file
 from kakite.durable.dbos.worker import DbosWorkerOptions, run_worker
 from kakite.durable.workflow import Json, Workflow, WorkflowContext
-from tests.durable.waiting import LIMIT, until
+from tests.bounds import WITHIN
+from tests.durable.waiting import until
 
 pytestmark = pytest.mark.anyio
 SAID: list[Any] = [None, 1, "日本\ud800", {"a": [1.5, True], "b": {}}]
@@ -59,7 +60,7 @@ async def test_what_is_recorded_is_what_the_library_records_and_reads(tmp_path: 
     ):
         await client.submit("s", "both@1", None)
         await client.signal("s", "go", True)  # so it rests at no time
-        assert await client.get_result("s", LIMIT) == [each for each in (None, 1, SAID[3]) for _ in range(2)]
+        assert await client.get_result("s", WITHIN) == [each for each in (None, 1, SAID[3]) for _ in range(2)]
         steps = await DBOS.list_workflow_steps_async("s")
     found = rows(folder, "s")
     assert [row["function_id"] for row in found] == list(range(1, 8))
@@ -92,7 +93,7 @@ async def test_what_the_library_recorded_is_read_when_a_workflow_is_told_again(t
             opened.commit()
         await client.signal("s", "go", True)
         async with run_worker(folder, STORIES, {"say": say}, DbosWorkerOptions(poll=0.05)):
-            told: Any = await client.get_result("s", LIMIT)
+            told: Any = await client.get_result("s", WITHIN)
     assert told[0] == "other"
     assert rows(folder, "s")[1:6] == before[1:6]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import anyio
 
-LIMIT = 60.0
+from tests.bounds import WITHIN
 
 
 async def until(condition: Callable[[], Any]) -> Any:
     """Return what a condition says once it is true. It may be async."""
-    with anyio.fail_after(LIMIT):
+    with anyio.fail_after(WITHIN):
         while True:
             found = condition()
             if inspect.isawaitable(found):

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.program import kakite, skip_without
 from tests.repositories import git
 
-from kakite.testing.fake_providers import run_scenario_server
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_providers import run_scenario_server
 
 pytestmark = pytest.mark.slow
 

@@ -274,10 +274,7 @@ DOCUMENTED = 'def f():\n    """Do it.\n\n    It takes long.\n    """\n    a()\n 
 WORDS = [
     "Return the rest of the code.",
     "Keep existing code.",
-    "Do it.\n\n    ...\n",
-    "Do it.\n\n    Existing code\n",
     "Load the file … and more.",
-    "The rest of the code stays unchanged.\n\n    ... rest of the code ...\n",
     "Do it.\n\n    >>> for x in y:\n    ...     print(x)\n",
     "以下省略。",
 ]
@@ -292,10 +289,30 @@ def test_the_words_of_a_docstring_stand_for_no_code(words: str, search: str, mar
     assert code_of(search, search, f"def f():\n{docstring}    # ... existing code ...\n    return 1\n") != ""
 
 
-@pytest.mark.parametrize("words", ["...", "…", "existing code", "... existing code ...", "\n    ...\n    "])
-def test_a_docstring_that_says_nothing_stands_for_the_text_of_one_or_for_code(words: str) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Do it.\n\n    ...\n    ",
+        "Do it.\n\n    Existing code\n    ",
+        "Do it.\n\n    ⋯\n    ",
+        "The rest of the code stays unchanged.\n\n    ... rest of the code ...\n    ",
+        "Do it.\n\n    [snip]\n    ",
+    ],
+)
+def test_a_line_of_a_docstring_stands_for_the_prose_that_goes_and_for_no_code(words: str) -> None:
     new = f'def f():\n    """{words}"""\n'
-    assert code_of(DOCUMENTED, DOCUMENTED, f"{new}    a()\n    b()\n    return 1\n") == ""
+    assert code_of(BODY, BODY, f"{new}    c()\n    return 1\n") == ""
+    assert code_of(DOCUMENTED, DOCUMENTED, f"{new}    a()\n    b()\n    return 1\n") == "placeholder"
+    longer = (
+        f'def f():\n    """One.\n\n    Two.\n    Three.\n{words.lstrip(chr(10))}"""\n    c()\n    return 1\n'
+    )
+    assert code_of(DOCUMENTED, DOCUMENTED, longer) == ""
+
+
+@pytest.mark.parametrize("words", ["...", "…", "existing code", "... existing code ...", "\n    ...\n    "])
+def test_a_docstring_that_says_nothing_stands_for_code(words: str) -> None:
+    new = f'def f():\n    """{words}"""\n'
+    assert code_of(BODY, BODY, f"{new}    a()\n    b()\n    return 1\n") == ""
     assert code_of(DOCUMENTED, DOCUMENTED, f"{new}    return 1\n") == "placeholder"
     assert code_of(BODY, BODY, f"{new}    return 1\n") == "placeholder"
 

@@ -91,7 +91,7 @@ def test_what_is_no_request_is_answered_as_such(line: str) -> None:
         ({}, {"replace_all": True}, '"all"'),
         ({}, {"serach": "a"}, '"search"'),
         ({}, {"lines": 1}, '"line"'),
-        ({"partial": True}, {}, "known are id, text"),
+        ({"partial": True}, {}, "use one of id, text"),
         ({"edit": []}, {}, '"edits"'),
     ],
 )

@@ -368,6 +368,83 @@ LITERAL = {
         "f: s; }\n\na { b: c; }\n.r  { d: e;",
         "div .label  {\n              f: s; }\n\na { b: c; }\n.r  { d: e;\n              g: h; }\n",
     ),
+    "a call of a chain at the column of what it encloses": (
+        "class A {\n    run() {\n        return this.parts\n            .each(p => {\n                "
+        "stop();\n            }\n        }\n",
+        ".each(p => {",
+        ".map(p => {\n            // Only what is new.\n            if (p === 1) {",
+        "class A {\n    run() {\n        return this.parts\n            .map(p => {\n"
+        "            // Only what is new.\n            if (p === 1) {\n                stop();\n"
+        "            }\n        }\n",
+    ),
+    "new lines of a template are one level deeper": (
+        "{% if a %}\n  {% for b in c %}\n          d |\n      %}\n    {% endif %}\n  {% endfor %}\n"
+        "{% endif %}\n",
+        "{% for b in c %}",
+        "{% for b in e %}\n    {% if f %}\n      {% set g ~\n        h ~",
+        "{% if a %}\n  {% for b in e %}\n    {% if f %}\n      {% set g ~\n        h ~\n          d |\n"
+        "      %}\n    {% endif %}\n  {% endfor %}\n{% endif %}\n",
+    ),
+    "a struct ends above a brace of another": (
+        "type a struct {\n\tone string\n\t}\n\tfor b {\n\t}\n",
+        "}\n\tfor b {",
+        "two string\n}\n\nfunc c() {\n\tif d {\n\t\treturn\n\t}\n\tfor b {",
+        "type a struct {\n\tone string\n\ttwo string\n}\n\nfunc c() {\n\tif d {\n\t\treturn\n\t}\n"
+        "\tfor b {\n\t}\n",
+    ),
+    "a closing tag below another": (
+        "<A>\n  <B>\nabc==</C>\n    <K>\n    </K>\n</A>\n",
+        "</K>\n",
+        "</K>\n  </B>\n",
+        "<A>\n  <B>\nabc==</C>\n    <K>\n    </K>\n  </B>\n</A>\n",
+    ),
+    "the end of a here-document": (
+        "a=$(cat <<-EOF\nusage: [--all] <list>\n\n    -h, --help  show this\n)\n",
+        "-h, --help  show this\n",
+        "-h, --help  show this\nEOF\n",
+        "a=$(cat <<-EOF\nusage: [--all] <list>\n\n    -h, --help  show this\nEOF\n)\n",
+    ),
+    "the other branch of a condition": (
+        "const a = b\n    ? 'one' +\n      'two'\n      'four'\n",
+        "'two'\n",
+        "'two'\n    : 'three' +\n",
+        "const a = b\n    ? 'one' +\n      'two'\n    : 'three' +\n      'four'\n",
+    ),
+    "a condition below a command that goes on": (
+        "(\n\tcd a &&\n\t\tmake b &&\n\t\tmake c\n\tfi\n)\n",
+        "cd a &&\n",
+        "cd a &&\n\tif d; then\n",
+        "(\n\tcd a &&\n\tif d; then\n\t\tmake b &&\n\t\tmake c\n\tfi\n)\n",
+    ),
+    "a head whose block stands below": (
+        "* a\n\n  ```cpp\n  void f(int& b) {\n    c();\n  }\n",
+        "void f(int& b) {",
+        "#include <d>\n\n  namespace e {\n  namespace g {\n\n  void f(int& b) {",
+        "* a\n\n  ```cpp\n  #include <d>\n\n  namespace e {\n  namespace g {\n\n  void f(int& b) {\n"
+        "    c();\n  }\n",
+    ),
+    "the end of a block below an expression of a template": (
+        '<div>\n  <% if a %>\n    <%= link "b" %>\n  <% else %>\n    <%= link "c" %>\n\n'
+        '  <%= link "d" %>\n</div>\n',
+        '<%= link "c" %>',
+        '<%= link "c" %>\n  <% end %>',
+        '<div>\n  <% if a %>\n    <%= link "b" %>\n  <% else %>\n    <%= link "c" %>\n  <% end %>\n\n'
+        '  <%= link "d" %>\n</div>\n',
+    ),
+    "the end of a tag below an expression of a template": (
+        '<div>\n  <div class="a">\n    <%= f.label :h, "H:" %>\n    <%= f.number :h, step: 0.01 %>\n'
+        '\n  <div class="b">\n    <p>x</p>\n  </div>\n</div>\n',
+        "<%= f.number :h, step: 0.01 %>",
+        "<%= f.number :h, step: 0.01 %>\n  </div>",
+        '<div>\n  <div class="a">\n    <%= f.label :h, "H:" %>\n    <%= f.number :h, step: 0.01 %>\n'
+        '  </div>\n\n  <div class="b">\n    <p>x</p>\n  </div>\n</div>\n',
+    ),
+    "lines of a patch": (
+        "@@ -1,3 +1,3 @@\n a\n-b\n+c\n d\n",
+        "a",
+        "a\n-e\n+f",
+        "@@ -1,3 +1,3 @@\n a\n-e\n+f\n-b\n+c\n d\n",
+    ),
     "line ends for a file without any": ("a = 1", "a = 1", "a = 1\r\nb = 2", "a = 1\r\nb = 2"),
     "several kinds of line ends": (
         "a\r\nb\nc\r\n",
@@ -401,6 +478,132 @@ def test_new_lines_that_can_stand_where_they_are_stay_there(
     text: str, search: str, replace: str, wanted: str
 ) -> None:
     assert text.replace(search, replace, 1) == wanted
+    assert apply(text, [Edit(search=search, replace=replace)]).text == wanted
+
+
+BLOCKS = {
+    "a condition of Ruby around the last line": (
+        "def f\n  puts a\n  token(b)\nend\n",
+        "token(b)",
+        "unless c?\n  token(b)\nend",
+        "def f\n  puts a\n  unless c?\n    token(b)\n  end\nend\n",
+    ),
+    "a condition of a shell": (
+        "f() {\n    echo a\n    run b || exit 1\n}\n",
+        "run b || exit 1",
+        'if [ -n "$c" ]; then\n    run b || exit 1\nfi',
+        'f() {\n    echo a\n    if [ -n "$c" ]; then\n        run b || exit 1\n    fi\n}\n',
+    ),
+    "a condition of vim": (
+        "function! F()\n\tcall g(a)\n\tlet b = c\nendfunction\n",
+        "let b = c",
+        "if d\n\tlet b = c\nendif",
+        "function! F()\n\tcall g(a)\n\tif d\n\t\tlet b = c\n\tendif\nendfunction\n",
+    ),
+    "a tag around a line": (
+        "<main>\n  <p>a</p>\n  <p>b</p>\n</main>\n",
+        "<p>b</p>",
+        '<div class="c">\n  <p>b</p>\n</div>',
+        '<main>\n  <p>a</p>\n  <div class="c">\n    <p>b</p>\n  </div>\n</main>\n',
+    ),
+    "a tag of a template": (
+        "{% block a %}\n    <p>a</p>\n    <p>{{ b }}</p>\n{% endblock %}\n",
+        "<p>{{ b }}</p>",
+        "{% if c %}\n    <p>{{ b }}</p>\n{% endif %}",
+        "{% block a %}\n    <p>a</p>\n    {% if c %}\n        <p>{{ b }}</p>\n    {% endif %}\n"
+        "{% endblock %}\n",
+    ),
+    "an environment": (
+        "\\begin{document}\n    \\item a\n    Some b text.\n\\end{document}\n",
+        "Some b text.",
+        "\\begin{itemize}\n    Some b text.\n\\end{itemize}",
+        "\\begin{document}\n    \\item a\n    \\begin{itemize}\n        Some b text.\n"
+        "    \\end{itemize}\n\\end{document}\n",
+    ),
+    "a closure within": (
+        "func f() {\n    a(b)\n    user(c)\n}\n",
+        "user(c)",
+        "if let x = d {\n    e.map { x in\n        let y = 1\n    }\n    user(c)\n}",
+        "func f() {\n    a(b)\n    if let x = d {\n        e.map { x in\n            let y = 1\n"
+        "        }\n        user(c)\n    }\n}\n",
+    ),
+    "a tag in a tag": (
+        '<body>\n    <p>a</p>\n    <div class="b">\n        <p>c</p>\n    </div>\n</body>\n',
+        '<div class="b">',
+        '<div class="b">\n    {% set d = 1 %}',
+        '<body>\n    <p>a</p>\n    <div class="b">\n        {% set d = 1 %}\n        <p>c</p>\n'
+        "    </div>\n</body>\n",
+    ),
+    "a comment in a tag": (
+        '<project>\n    <group name="a">\n        <item>b</item>\n    </group>\n</project>\n',
+        '<group name="a">',
+        '<group name="a">\n    <!-- c -->',
+        '<project>\n    <group name="a">\n        <!-- c -->\n        <item>b</item>\n    </group>\n'
+        "</project>\n",
+    ),
+    "the first item": (
+        '{\n  "a": 1,\n  "b": [\n    {"y": 2}\n  ]\n}\n',
+        '"b": [',
+        '"b": [\n  {"x": 1},',
+        '{\n  "a": 1,\n  "b": [\n    {"x": 1},\n    {"y": 2}\n  ]\n}\n',
+    ),
+    "a block of SQL": (
+        "BEGIN\n  IF a > 0 THEN\n    f(b);\n  END IF;\nEND;\n",
+        "IF a > 0 THEN",
+        "IF a > 0 THEN\n  g(c);",
+        "BEGIN\n  IF a > 0 THEN\n    g(c);\n    f(b);\n  END IF;\nEND;\n",
+    ),
+    "the last line of a function": (
+        "function f()\n    g(a)\n    local b = c\nend\n",
+        "local b = c",
+        "local b = c\nlocal d = e",
+        "function f()\n    g(a)\n    local b = c\n    local d = e\nend\n",
+    ),
+    "a call at the end of a function": (
+        "function(A)\n    foreach(x b)\n        set(c d)\n    endforeach()\n    set(e f)\nendfunction()\n",
+        "set(e f)",
+        "set(e f)\nset(g h)",
+        "function(A)\n    foreach(x b)\n        set(c d)\n    endforeach()\n    set(e f)\n    set(g h)\n"
+        "endfunction()\n",
+    ),
+    "a tag below a comment": (
+        "<project>\n  <!-- a -->\n  <dependency>\n    <item>b</item>\n  </dependency>\n</project>\n",
+        "<!-- a -->",
+        '<!-- a -->\n<group name="c">\n  <item>d</item>\n</group>\n<!-- e -->',
+        '<project>\n  <!-- a -->\n  <group name="c">\n    <item>d</item>\n  </group>\n  <!-- e -->\n'
+        "  <dependency>\n    <item>b</item>\n  </dependency>\n</project>\n",
+    ),
+    "a method at the end of a class": (
+        "class A {\n    public void f() {\n        g(a);\n    }\n    int b = c;\n    d(e);\n}\n",
+        "d(e);",
+        "d(e);\npublic void h() {\n    int i = j;\n}\nif (k) {\n    l(m);\n}",
+        "class A {\n    public void f() {\n        g(a);\n    }\n    int b = c;\n    d(e);\n"
+        "    public void h() {\n        int i = j;\n    }\n    if (k) {\n        l(m);\n    }\n}\n",
+    ),
+    "a method below a comment": (
+        "class A\n  # one\n  # two\nend\n",
+        "# two",
+        "# two\n# three\ndef f\n  1\nend",
+        "class A\n  # one\n  # two\n  # three\n  def f\n    1\n  end\nend\n",
+    ),
+    "the first line of a body": (
+        'func f(m string) B {\n\tif m == "GET" {\n\t}\n\n\tswitch c {\n\t}\n}\n',
+        'if m == "GET" {',
+        'if m == "GET" {\n\treturn Form',
+        'func f(m string) B {\n\tif m == "GET" {\n\t\treturn Form\n\t}\n\n\tswitch c {\n\t}\n}\n',
+    ),
+    "the first argument": (
+        "class A:\n    def __init__(\n        c,\n    ):\n        pass\n",
+        "def __init__(",
+        "def __init__(\n    self,\n    b,",
+        "class A:\n    def __init__(\n        self,\n        b,\n        c,\n    ):\n        pass\n",
+    ),
+}
+"""What shows in which column new lines stand: the blocks that they open, end, or stand in."""
+
+
+@pytest.mark.parametrize(("text", "search", "replace", "wanted"), [*BLOCKS.values()], ids=[*BLOCKS])
+def test_blocks_show_where_new_lines_stand(text: str, search: str, replace: str, wanted: str) -> None:
     assert apply(text, [Edit(search=search, replace=replace)]).text == wanted
 
 

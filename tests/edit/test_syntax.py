@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bounds import little_work
 
 from kakite.syntax import find_syntax_problem
 
@@ -124,9 +124,8 @@ def test_any_text_is_told_or_not_and_nothing_is_raised(path: str, text: str) -> 
 )
 def test_it_takes_a_moment_whatever_the_text(path: str, text: str) -> None:
     find_syntax_problem(path, "", "")
-    start = time.process_time()
-    find_syntax_problem(path, "", text)
-    assert time.process_time() - start < 1  # s; the bound is a twentieth, and tests run on slow machines
+    with little_work(2):
+        find_syntax_problem(path, "", text)
 
 
 def test_nothing_is_loaded_before_it_is_needed() -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, ClassVar, SupportsIndex
 
 import pytest
+from tests.bounds import little_work
 
 from kakite.edit import Edit, EditError, FormatError, Parser, apply, parse
 from kakite.edit.matching.chain import LocatedMatch, find_match
@@ -22,9 +22,15 @@ from kakite.edit.types import MatchOptions
 from kakite.edit.work_budget import PER_PLACE, WorkBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
-pytestmark = pytest.mark.timeout(60)
+
+@pytest.fixture(autouse=True)
+def bound() -> Generator[None]:
+    """Let no test here take minutes: what grows faster than its input would."""
+    with little_work(60):
+        yield
+
 
 TINY = "a\n" * 100_000
 BRACES = "{\n}\n" * 30_000
@@ -266,7 +272,6 @@ def test_a_long_reply_is_read_at_once_in_linear_time() -> None:
     assert len(parse("".join(block.format(n) for n in range(40_000)))) == 40_000
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("text", "edit", "wanted"),
     [
@@ -288,12 +293,12 @@ def test_a_long_reply_is_read_at_once_in_linear_time() -> None:
     ids=["globs", "comments", "markup", "all blanks", "blanks", "many comments"],
 )
 def test_long_lines_and_blanks_take_no_time(text: str, edit: Edit, wanted: str) -> None:
-    assert outcome(text, edit) == wanted
+    with little_work(4):
+        assert outcome(text, edit) == wanted
 
 
-def test_lines_of_thousands_of_levels_are_answered_in_two_seconds() -> None:
+def test_lines_of_thousands_of_levels_are_answered_with_little_work() -> None:
     lines = [" " * n + "if a:" for n in range(3_000)]
     edit = Edit(search="\n".join(lines[::2]), replace="q")
-    begun = time.process_time()
-    assert outcome("\n".join([*lines, ""]), edit) == "too_much"
-    assert time.process_time() - begun < 2
+    with little_work():
+        assert outcome("\n".join([*lines, ""]), edit) == "too_much"

@@ -100,7 +100,7 @@ def paths(data: bytes) -> None:
     path, _, content = data.decode("utf-8", "surrogateescape").partition("\n")
     calls: tuple[Callable[[], object], ...] = (
         lambda: workspace.read(path).data,
-        lambda: workspace.get_real_path(path),
+        lambda: workspace.canonicalize(path),
         lambda: workspace.is_folder(path),
         lambda: workspace.walk(path, depth=2, limit=10),
         lambda: workspace.write(path, content.encode("utf-8", "surrogateescape"), expected=None),

@@ -18,6 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from tests.bounds import WITHIN
+
 Answer = tuple[int, dict[str, str], bytes]
 
 
@@ -101,7 +103,7 @@ def listening(site: Site) -> Generator[Site]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(WITHIN)
 
 
 def answered(message: dict[str, Any]) -> dict[str, Any] | None:

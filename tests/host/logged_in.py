@@ -16,7 +16,7 @@ async def main(url: str, folder: Path) -> None:
     entry = ServerEntry(
         name="there", reached=HttpServer(url=url), origin=SourceLocation(file="", line=1, scope="user")
     )
-    async with httpx2.AsyncClient(verify=False, auth=create_auth(entry, folder), timeout=30) as client:
+    async with httpx2.AsyncClient(verify=False, auth=create_auth(entry, folder), timeout=60) as client:
         sys.stdout.write(str((await client.post(url, json={})).status_code))
 
 

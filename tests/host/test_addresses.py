@@ -17,6 +17,7 @@ import pytest
 
 from kakite.host.config.model import HttpServer, ServerEntry, Timeouts
 from kakite.host.server.server import ServerError
+from tests.bounds import WITHIN
 from tests.host.making import ORIGIN, call, serving
 from tests.serve.test_streamable_http import TOKEN
 from tests.serve.test_streamable_http import serving as kakite_serving
@@ -195,7 +196,7 @@ async def test_an_address_where_nobody_is_fails_at_once(tmp_path: Path) -> None:
     with web() as gone:
         url = gone.url
     async with serving(elsewhere(url), tmp_path) as server:
-        with anyio.fail_after(5), pytest.raises(ServerError) as caught:
+        with anyio.fail_after(WITHIN), pytest.raises(ServerError) as caught:
             await server.list_definitions()
     assert "`far`" in caught.value.message
 

@@ -34,6 +34,7 @@ from kakite.processes import ProcessSpec
 from kakite.tools import FunctionTool, FunctionToolset, JsonObject, Tool, ToolCall, ToolResult, open_toolset
 from kakite.tools.toolset import Effect
 from kakite.workspace import Workspace
+from tests.bounds import WITHIN
 
 pytestmark = pytest.mark.anyio
 
@@ -731,7 +732,7 @@ async def test_a_call_that_is_cancelled_once_it_was_sent_is_told_too(name: str) 
         offers, rules=ALL, approver=Person(), setting=ApprovalConfig(listener=heard.append)
     )
     calling = asyncio.create_task(toolset.call(call(name)))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         await sent.wait()
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -788,7 +789,7 @@ async def test_calls_at_the_same_time_are_asked_in_turn_and_an_answer_covers_tho
     toolset = ApprovedToolset(world, rules=(), approver=person)
     names = ["files__write"] * 3 + ["files__run"]
     waiting = [asyncio.create_task(toolset.call(call(name))) for name in names]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         await person.begun.wait()
         await asyncio.sleep(0)  # so that the others wait for their turn
         person.answering.set()

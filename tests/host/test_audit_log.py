@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import stat
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from kakite.host import audit_log as tracing
 from kakite.host.audit_log import AuditLog, TracedToolset, annotate
 from kakite.redaction import HIDDEN, Redaction
 from kakite.tools import FunctionTool, FunctionToolset, JsonObject, Tool, ToolCall, ToolResult
+from tests.bounds import WITHIN, little_work
 
 pytestmark = pytest.mark.anyio
 
@@ -128,9 +128,8 @@ def test_the_value_of_a_secret_variable_is_told_nowhere(secret: str, around: str
     "piece", ["x", "-", "token-", "eyJ-", "a://", "token ", "sk-", "-----BEGIN ", "secret="]
 )
 def test_a_long_text_takes_no_long_time(piece: str) -> None:
-    began = time.process_time()
-    Redaction().redact(piece * 100_000)
-    assert time.process_time() - began < 5
+    with little_work():
+        Redaction().redact(piece * 100_000)
 
 
 def test_a_short_value_does_not_blank_out_everything() -> None:
@@ -175,7 +174,7 @@ def test_processes_that_write_at_once_write_whole_lines(tmp_path: Path) -> None:
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(60)
+        writer.join(WITHIN)
         assert writer.exitcode == 0
     files = [file for file in tmp_path.iterdir() if file.name != "t.lock"]
     assert len({each["arguments"]["n"] for file in files for each in lines(file)}) == 180

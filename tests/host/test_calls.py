@@ -20,6 +20,7 @@ from kakite.host.config.model import ServerEntry, Timeouts
 from kakite.host.json_schema import Schema, apply_defaults
 from kakite.host.server.client_features import Elicitation, ElicitationResult
 from kakite.host.server.deadlines import Deadline, PausableClock
+from tests.bounds import WITHIN
 from tests.host.making import call, rough, serving
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +38,7 @@ def timed(entry: ServerEntry, **timeouts: float) -> ServerEntry:
     return replace(entry, timeouts=replace(entry.timeouts, **timeouts))
 
 
+@pytest.mark.slow
 @ERAS
 async def test_a_call_that_shows_progress_may_last_longer_than_one_that_is_silent(
     tmp_path: Path, era: str
@@ -46,21 +48,22 @@ async def test_a_call_that_shows_progress_may_last_longer_than_one_that_is_silen
     def progressed(progress: float, total: float | None, message: str) -> None:
         seen.append((progress, total, message))
 
-    async with serving(timed(rough(era=era), idle=0.5), tmp_path) as server:
-        result = await server.call(call("work", seconds=1.2, every=0.1), on_progress=progressed)
+    async with serving(timed(rough(era=era), idle=2), tmp_path) as server:
+        result = await server.call(call("work", seconds=4, every=0.1), on_progress=progressed)
         assert result.text == "done"
         assert seen[:2] == [(1, None, "step 1"), (2, None, "step 2")]
-        silent = await server.call(call("work", seconds=20))
+        silent = await server.call(call("work", seconds=1000))
         assert (silent.is_error, silent.code) == (True, "call_timed_out")
-        assert "0.5 s" in silent.text
+        assert "2 s" in silent.text
 
 
 @ERAS
 async def test_no_progress_takes_a_call_past_its_total_and_the_server_is_told_to_stop(
     tmp_path: Path, era: str
 ) -> None:
-    async with serving(timed(rough(era=era), idle=5, total=0.5), tmp_path) as server:
-        result = await server.call(call("work", seconds=20, every=0.1))
+    entry = replace(rough(era=era), tool_timeouts={"work": Timeouts(idle=WITHIN, total=0.5)})
+    async with serving(entry, tmp_path) as server:
+        result = await server.call(call("work", seconds=1000, every=0.1))
         assert (result.code, "0.5 s" in result.text) == ("call_timed_out", True)
         assert json.loads((await server.call(call("cancelled"))).text)  # and the connection goes on
 
@@ -81,7 +84,7 @@ async def test_a_caller_who_is_cancelled_cancels_the_call_at_the_server(tmp_path
         working = asyncio.create_task(
             server.call(call("work", seconds=60, every=0.05), on_progress=progressed)
         )
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             await begun.wait()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -111,9 +114,9 @@ async def test_after_a_pause_the_rest_of_the_time_is_left() -> None:
             await asyncio.Event().wait()
 
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(pass_time(), 20)
+        await asyncio.wait_for(pass_time(), WITHIN)
     assert deadline.expired == "idle"
-    assert 0.65 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.65
 
 
 @ERAS
@@ -158,7 +161,7 @@ async def test_a_broken_schema_does_not_block_the_call_and_is_noted(
 ) -> None:
     entry = rough(era="both", tools=[{"name": "odd", "inputSchema": {"type": "object", **schema}}])
     async with serving(entry, tmp_path) as server:
-        with anyio.fail_after(10):
+        with anyio.fail_after(WITHIN):
             result = await server.call(call("odd", a="x" * 40))
         assert not result.is_error
         assert "schema of the arguments is broken" in result.details["notes"][0]

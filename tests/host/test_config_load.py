@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from kakite.host.config.model import HttpServer, OAuthClient, ServerEntry, Stdio
 from kakite.host.config.parse import KEYS, EntryLocation, read_entry
 from kakite.host.policy.matchers import PathGlob
 from kakite.host.policy.rules import Rule
+from tests.bounds import little_work
 from tests.host.test_jsonc import values
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("host*.md"))
@@ -209,9 +209,7 @@ def test_what_is_no_regular_file_is_neither_waited_for_nor_read(tmp_path: Path) 
     shared = tmp_path / "home/.config/mcp/mcp.json"
     shared.parent.mkdir(parents=True)
     shared.symlink_to(shared)
-    began = time.monotonic()
     found = loaded(tmp_path)
-    assert time.monotonic() - began < 60
     assert [problem.fatal for problem in found.problems] == [True] * 4
 
 
@@ -245,9 +243,8 @@ def test_a_file_has_a_limit_and_whatever_it_holds_is_read_in_bounded_time(tmp_pa
         "[" * 1_000_000,
     ]
     for text in hostile:
-        began = time.monotonic()
-        found = loaded(tmp_path, mcp=text)
-        assert time.monotonic() - began < 30  # it is about a second
+        with little_work(30):  # it is about a second
+            found = loaded(tmp_path, mcp=text)
         assert found.problems
 
 

@@ -20,6 +20,7 @@ from kakite.host import ServerError, ServerToolset, connect
 from kakite.processes import ProcessSpec
 from kakite.redaction import HIDDEN
 from kakite.tools import ToolCall
+from tests.bounds import WITHIN
 from tests.host.servers import law_toolset
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +92,7 @@ async def speller() -> AsyncIterator[ServerToolset]:
 async def test_an_answer_that_is_no_valid_text_is_seen_with_all_that_is(
     speller: ServerToolset, said: str
 ) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(WITHIN):
         result = await speller.call(call("spell", points=[ord(character) for character in said]))
     assert result.text == result.details["said"]
     try:
@@ -144,7 +145,7 @@ async def test_what_a_server_says_last_is_told_without_secrets_and_control_chara
             pass
     assert caught.value.hint == f"it said: my last words {HIDDEN}"
     async with connect(with_token("dies_in_call"), name="weak", trusted=True) as toolset:
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             result = await toolset.call(call("die"))
     assert f"dying now {HIDDEN}" in result.text
     assert "horse" not in result.text
@@ -161,7 +162,7 @@ async def test_a_program_that_is_not_there_is_named() -> None:
 @pytest.mark.slow
 async def test_a_server_that_dies_in_a_call_gives_an_error_result() -> None:
     async with connect(launch("dies_in_call"), name="weak", trusted=True) as toolset:
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             result = await toolset.call(call("die"))
         assert (result.is_error, result.code) == (True, "server_failed")
         assert "dying now" in result.text
@@ -170,7 +171,7 @@ async def test_a_server_that_dies_in_a_call_gives_an_error_result() -> None:
 @pytest.mark.slow
 async def test_nothing_is_left_of_a_server_that_does_not_want_to_end(tmp_path: Path) -> None:
     told = tmp_path / "grandchild"
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with connect(launch("stubborn", str(told)), name="stubborn", trusted=True) as toolset:
             await toolset.list_tools()
     grandchild = int(told.read_text(encoding="utf-8"))
@@ -191,7 +192,7 @@ async def test_cancelled_while_its_server_starts_it_ends_at_once_and_quietly(
         async with connect(silent, name="silent"):
             pass
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(WITHIN):
         using = asyncio.create_task(use())
         while not started.exists():
             await anyio.lowlevel.checkpoint()

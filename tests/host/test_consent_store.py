@@ -43,6 +43,7 @@ from kakite.processes import ProcessSpec, run
 from kakite.processes.spec import build_base_environment
 from kakite.sandbox import SandboxError, open_sandbox
 from kakite.tools.toolset import META_EFFECT
+from tests.bounds import WITHIN
 from tests.host.test_jsonc import values
 
 PROJECT = Path("/p")
@@ -261,7 +262,7 @@ def test_who_sees_a_persons_own_server_first_pins_its_tools(tmp_path: Path) -> N
     own, at_once = entry("user"), threading.Barrier(8)
 
     def look(number: int) -> object:
-        at_once.wait(30)
+        at_once.wait(WITHIN)
         definitions = [tool(description=str(number))]
         return ConsentStore(tmp_path).get_tool_states(own, PROJECT, definitions)["read"]
 
@@ -338,7 +339,7 @@ def test_processes_that_accept_at_once_lose_nothing(tmp_path: Path) -> None:
     for process in starting:
         assert process.stdin
         process.stdin.close()
-    assert [process.wait(60) for process in starting] == [0, 0, 0]
+    assert [process.wait(WITHIN) for process in starting] == [0, 0, 0]
     kept = ConsentStore(tmp_path).list_records()
     assert {consent.server for consent in kept} == {f"{who}{number}" for who in "abc" for number in range(20)}
     assert all(consent.entry_at and consent.tools == ("t",) for consent in kept)
@@ -489,7 +490,7 @@ def test_the_command_line_shown_is_read_by_a_shell_as_the_words_it_is_made_of(wo
     done = subprocess.run(
         ["bash", "-c", f"printf '%s\\0' {line}"],
         capture_output=True,
-        timeout=30,
+        timeout=WITHIN,
         check=True,
         env={"LC_ALL": "C.UTF-8"},
     )

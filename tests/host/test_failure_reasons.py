@@ -12,6 +12,7 @@ import pytest
 
 from kakite.host.config.model import HttpServer, ServerEntry, SourceLocation
 from kakite.host.server.server import Server, ServerError
+from tests.bounds import WITHIN
 from tests.host.making import surroundings
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +42,7 @@ def port() -> Iterator[int]:
     thread.start()
     yield server.server_port
     server.shutdown()
-    thread.join(30)
+    thread.join(WITHIN)
     server.server_close()
 
 

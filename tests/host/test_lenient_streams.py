@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 from mcp.shared.message import SessionMessage
 
 from kakite.host.server.transport import open_lenient_streams
+from tests.bounds import WITHIN
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +48,7 @@ async def heard(params: dict[str, Any] | None, result: dict[str, Any]) -> dict[s
         await writing.send(asked(params))
         assert pipes.sent.receive_nowait().message == asked(params).message
         await pipes.server.send(answered(result))
-        with anyio.fail_after(5):
+        with anyio.fail_after(WITHIN):
             message = await reading.receive()
         return message.message.result
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import posixpath
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from kakite.host.policy.matchers import (
     match_all,
     match_any,
 )
+from tests.bounds import little_work
 
 parts = st.sampled_from(["src", "a", "b.py", ".", "..", "", "docs", ".git", "*"])
 paths = st.lists(parts, min_size=1, max_size=6).map("/".join)
@@ -307,7 +307,6 @@ def test_what_a_server_may_take_for_a_pattern_is_not_let_go_beside_a_deny(path: 
 @pytest.mark.parametrize("value", ["a/" * 100_000, ["a/" * 4000] * 1000, ["x" * 1_000_000, "a"]], ids=len)
 def test_paths_too_long_to_be_followed_are_neither_surely_allowed_nor_surely_free(value: Any) -> None:
     place = PathContext(project="/tmp")
-    began = time.process_time()
-    assert match_any(PathGlob("secrets/**"), value, place) is MatchResult.PERHAPS
-    assert match_all(PathGlob("**"), value, place) is MatchResult.NO
-    assert time.process_time() - began < 2
+    with little_work():
+        assert match_any(PathGlob("secrets/**"), value, place) is MatchResult.PERHAPS
+        assert match_all(PathGlob("**"), value, place) is MatchResult.NO

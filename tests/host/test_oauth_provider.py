@@ -31,6 +31,7 @@ from kakite.host.oauth.token_store import CredentialsError, TokenFile
 from kakite.host.policy.approval import CallOutcome
 from kakite.redaction import Redaction
 from kakite.tools.toolset import ToolCall, ToolResult
+from tests.bounds import WITHIN
 from tests.host.authority import Answerer, Authority, Seen, Site, always, listening, running, told
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +58,7 @@ class Person:
 
     async def shown(self) -> str:
         """Return what the browser shows at last."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN):
             await asyncio.gather(*self._walks)
         return self.came_back[-1].text
 
@@ -91,7 +92,7 @@ def auth(
     authority: Authority,
     folder: Path,
     visitor: LoginPageOpener | None = None,
-    patience: float = 20,
+    patience: float = WITHIN,
     **oauth: Any,
 ) -> OAuthAuth:
     made = create_auth(entry(authority.url, **oauth), folder, visitor=visitor, patience=patience)
@@ -100,7 +101,7 @@ def auth(
 
 
 async def ask(auth: OAuthAuth, url: str, **options: Any) -> httpx2.Response:
-    async with httpx2.AsyncClient(verify=False, auth=auth, timeout=20, **options) as client:
+    async with httpx2.AsyncClient(verify=False, auth=auth, timeout=WITHIN, **options) as client:
         return await client.post(url, json={})
 
 
@@ -232,7 +233,7 @@ async def test_a_request_that_waits_for_its_answer_keeps_no_other_waiting(
     await ask(mine, authority.url)
     flow = mine.async_auth_flow(httpx2.Request("POST", authority.url))
     await anext(flow)  # sent, and not answered
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         assert (await ask(mine, authority.url)).status_code == 200
     await flow.aclose()
 
@@ -251,7 +252,7 @@ async def test_an_answer_with_another_state_is_not_believed(authority: Authority
     person = Person(answers=False)
     mine = auth(authority, folder, person)
     asking = asyncio.create_task(ask(mine, authority.url))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN):
         await person.opened.wait()
     query = parse_qs(urlsplit(person.pages[0].address).query)
     [back] = query["redirect_uri"]
@@ -604,4 +605,4 @@ def ran(authority: Authority, folder: Path, *, processes: int = 1) -> list[int]:
     """Return with what status so many other processes were answered, who have no person."""
     argv = [sys.executable, str(OTHER), authority.url, str(folder)]
     others = [subprocess.Popen(argv, stdout=subprocess.PIPE, encoding="utf-8") for _ in range(processes)]
-    return [int(other.communicate(timeout=60)[0]) for other in others]
+    return [int(other.communicate(timeout=WITHIN)[0]) for other in others]

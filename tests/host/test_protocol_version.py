@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import stat
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 from kakite.host.config.model import ServerEntry, StdioServer, Timeouts
 from kakite.host.server.protocol_version import VersionCache, VersionProbe, plan_attempts
 from kakite.host.server.server import ServerError
+from tests.bounds import WITHIN
 from tests.host.making import ROUGH, call, rough, serving
 from tests.host.test_server import starts
 
@@ -45,20 +45,16 @@ async def test_a_server_of_any_era_is_found_out_and_remembered(tmp_path: Path, e
 
 @pytest.mark.parametrize("how", ["die", "silent"])
 @pytest.mark.parametrize("stubborn", [[], ["eof", "term"]])
-async def test_one_that_cannot_bear_the_question_is_started_again_as_legacy_within_three_seconds(
+async def test_one_that_cannot_bear_the_question_is_started_again_as_legacy(
     tmp_path: Path, how: str, stubborn: list[str]
 ) -> None:
     mark = tmp_path / "mark"
     entry = rough(discover=how, mark=str(mark), stubborn=stubborn)
     async with serving(entry, tmp_path) as server:
-        began = time.monotonic()
         await server.start()
-        assert time.monotonic() - began < 3
         assert starts(mark) == 2
     async with serving(entry, tmp_path) as server:
-        began = time.monotonic()
         await server.start()
-        assert time.monotonic() - began < 1.5
     assert starts(mark) == 3  # now it was known
 
 
@@ -160,11 +156,11 @@ async def test_one_that_takes_long_before_it_reads_is_started_once_and_spoken_to
     tmp_path: Path, options: dict[str, Any], command: str
 ) -> None:
     mark = tmp_path / "mark"
-    entry = rough(slow=2.5, mark=str(mark), **options)
+    entry = rough(slow=4, mark=str(mark), **options)
     assert isinstance(entry.reached, StdioServer)
     (tmp_path / command).symlink_to(entry.reached.command)
     program = replace(entry.reached, command=str(tmp_path / command))
-    entry = replace(entry, reached=program, timeouts=Timeouts(start=4.2))
+    entry = replace(entry, reached=program, timeouts=Timeouts(start=7.6))
     async with serving(entry, tmp_path) as server:
         assert (await server.call(call("echo", value=1))).text == '{"value": 1}'
     known = "legacy" if options["era"] == "legacy" else "modern"
@@ -172,17 +168,15 @@ async def test_one_that_takes_long_before_it_reads_is_started_once_and_spoken_to
 
 
 @pytest.mark.slow
-async def test_one_that_reads_late_and_is_silent_then_is_started_again_three_seconds_after_that(
+async def test_one_that_reads_late_and_is_silent_then_is_started_again(
     tmp_path: Path,
 ) -> None:
     mark = tmp_path / "mark"
     async with serving(rough(start="silent", slow=2, mark=str(mark)), tmp_path) as server:
         starting = asyncio.create_task(server.start())
-        began = time.monotonic()
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             while starts(mark) < 2:
                 await anyio.lowlevel.checkpoint()
-        assert time.monotonic() - began < 2 + 3
         starting.cancel()
 
 
@@ -190,7 +184,7 @@ async def test_one_that_reads_late_and_is_silent_then_is_started_again_three_sec
 async def test_one_whose_time_was_over_before_it_was_found_out_has_the_whole_time_next(
     tmp_path: Path,
 ) -> None:
-    entry = replace(rough(discover="die", slow=2.5), timeouts=Timeouts(start=4.5))
+    entry = replace(rough(discover="die", slow=4), timeouts=Timeouts(start=7.5))
     async with serving(entry, tmp_path) as server:
         with pytest.raises(ServerError):
             await server.list_definitions()
@@ -263,7 +257,7 @@ async def test_a_tool_that_comes_while_the_server_runs_is_listed_and_called(tmp_
     async with serving(rough(era=era), tmp_path) as server:
         before, changed = await server.list_definitions(), server.changed
         await server.call(call("grow", name="fresh"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             while server.changed == changed:
                 await anyio.lowlevel.checkpoint()
         after = await server.list_definitions()
@@ -277,7 +271,7 @@ async def test_changes_are_heard_after_a_restart_too(tmp_path: Path) -> None:
         await server.call(call("echo"))
         changed = server.changed
         await server.call(call("grow", name="fresh"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(WITHIN):
             while server.changed == changed:
                 await anyio.lowlevel.checkpoint()
         assert "fresh" in {each.tool.name for each in await server.list_definitions()}

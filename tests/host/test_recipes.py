@@ -14,10 +14,10 @@ import pytest
 
 from kakite.host.open import HostOptions, open_host
 from kakite.host.policy.rules import evaluate_rules, parse_rule
-from kakite.testing.fake_providers.server import ScenarioServer, serve_scenario
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario
 from kakite.tools import ToolCall, Toolset, open_toolset
 from kakite.workspace import Workspace
+from kakite_testing.fake_providers.server import ScenarioServer, serve_scenario
 from tests.host.project import Project, tool
 
 pytestmark = pytest.mark.anyio

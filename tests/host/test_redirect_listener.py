@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kakite.host.oauth.flow import RedirectListener, open_redirect_listener
+from tests.bounds import WITHIN
 from tests.lanes import examples
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +25,7 @@ async def callback() -> AsyncIterator[RedirectListener]:
 
 
 async def send(callback: RedirectListener, data: bytes) -> bytes:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         reader, writer = await asyncio.open_connection("127.0.0.1", callback.port)
         writer.write(data)
         writer.write_eof()

@@ -17,6 +17,7 @@ from kakite.terminal_text import escape_one_line as escaped
 from kakite.tools.toolset import ToolCall
 from kakite.workspace.errors import WorkspaceError
 from kakite.workspace.write_denylist import DenyList, build_denylist
+from tests.bounds import WITHIN
 from tests.cli.hosted import Hosted
 from tests.cli.test_host_terminal import Seated
 from tests.host.project import tool
@@ -203,7 +204,7 @@ def test_an_elicitation_waits_for_the_question_on_the_screen(tmp_path: Path) -> 
     terminal.expect("May this run?")
     terminal.expect("> ")
     go.touch()
-    late = time.monotonic() + 30
+    late = time.monotonic() + WITHIN
     while not go.with_suffix(".sent").exists():
         assert time.monotonic() < late
         time.sleep(0.02)

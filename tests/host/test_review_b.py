@@ -20,6 +20,7 @@ from kakite.host.config.load import Config
 from kakite.host.open import HostOptions, ensure_host_folder, open_host
 from kakite.host.policy.rules import parse_rule
 from kakite.tools import ToolCall, ToolResult
+from tests.bounds import WITHIN
 from tests.host.project import Project, tool
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +42,7 @@ def call(name: str, **arguments: Any) -> ToolCall:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(WITHIN):
         while not condition():  # noqa: ASYNC110 - processes tell nothing
             await asyncio.sleep(0.02)
 

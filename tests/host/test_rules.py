@@ -24,6 +24,7 @@ from kakite.host.policy.rules import (
     serialize_rule,
 )
 from kakite.tools import ToolCall
+from tests.bounds import WITHIN
 
 texts = st.text(min_size=1, max_size=8)
 conditions = st.one_of(texts, texts.map(PathGlob), st.just(CommandPrefix("git status")))
@@ -196,7 +197,7 @@ def test_processes_that_save_at_once_lose_nothing(tmp_path: Path) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(WITHIN)
         assert worker.exitcode == 0
     rules = RuleStore(tmp_path).list_rules()
     assert len({rule.rule.tool for rule in rules}) == 60

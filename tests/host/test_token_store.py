@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
 from kakite.host.oauth.token_store import CredentialsError, OAuthCredentials, TokenFile, strip_userinfo
+from tests.bounds import WITHIN
 
 URL = "https://there.example/mcp"
 
@@ -146,5 +147,5 @@ async def test_who_waits_too_long_for_another_is_told(tmp_path: Path) -> None:
         with pytest.raises(CredentialsError):
             async with file.lock(0.1):
                 pass
-    async with asyncio.timeout(5), file.lock(1):
+    async with asyncio.timeout(WITHIN), file.lock(1):
         pass

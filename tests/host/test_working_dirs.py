@@ -14,6 +14,7 @@ from kakite.host.policy.approval import WorkingDirs
 from kakite.host.policy.matchers import MatchResult, PathContext, PathGlob
 from kakite.host.policy.rules import ToolIdentity, evaluate_rules
 from kakite.tools import FunctionTool, FunctionToolset, JsonObject, Tool, ToolCall, ToolResult
+from tests.bounds import WITHIN
 from tests.cli.hosted import Hosted
 
 pytestmark = pytest.mark.anyio
@@ -166,7 +167,7 @@ async def test_nothing_is_moved_between_the_question_and_the_call() -> None:
     rules = (Rule(decision="allow", tool="set_workspace"),)
     setting = ApprovalConfig(ask_after_outside=False)
     toolset = ApprovedToolset(moving.toolset, rules=rules, approver=Thinking(), setting=setting)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(WITHIN), asyncio.TaskGroup() as tasks:
         tasks.create_task(toolset.call(call("run")))
         await asked.wait()
         tasks.create_task(toolset.call(call("set_workspace", path="a")))
@@ -179,7 +180,7 @@ async def test_a_move_that_is_given_up_leaves_nobody_waiting() -> None:
     moving = Moving(believed=True)
     moving.go.clear()
     toolset = ApprovedToolset(moving.toolset, rules=ALL, approver=Person(ApprovalResponse(allowed=True)))
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(WITHIN), asyncio.TaskGroup() as tasks:
         tasks.create_task(toolset.call(call("run")))
         move = tasks.create_task(toolset.call(call("set_workspace", path="a")))
         await moving.runs.wait()
@@ -227,7 +228,7 @@ async def test_a_server_that_forgot_where_it_was_does_nothing(project: Hosted) -
         server.server.kill()
         pwd = call("ed__run_command", command="pwd")
         results = [await opened.call(pwd), await opened.call(pwd)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN):
             while results[0].code in {"server_failed", "server_resting"}:  # not seen as gone at once
                 results = [results[1], await opened.call(pwd)]
     assert results[0].code == "workspace_moved"

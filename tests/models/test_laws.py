@@ -28,14 +28,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParams
 from pydantic import TypeAdapter
+from tests.bounds import WITHIN
 from tests.lanes import examples
 from typing_extensions import get_type_hints, is_typeddict
 
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, UserMessage
 from kakite.models.providers import open_model
-from kakite.testing.fake_providers import ScenarioServer, run_scenario_server
-from kakite.testing.scripted_model import ReachedTurn, Scenario, ScriptedTurn
+from kakite.models.scripted_model import ReachedTurn, Scenario, ScriptedTurn
 from kakite.tools.toolset import Tool, ToolCall
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,7 +147,7 @@ def ask(
     model: Model, messages: Sequence[Message], on_text: OnText | None, tools: Sequence[Tool] = ()
 ) -> Reply:
     asking = model.reply("Be right or not at all. 右か無か", messages, tools, on_text)
-    return asyncio.run(asyncio.wait_for(asking, 20))
+    return asyncio.run(asyncio.wait_for(asking, WITHIN))
 
 
 def meant(turn: dict[str, Any]) -> Reply:

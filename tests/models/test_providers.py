@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pydantic_ai.providers import infer_provider_class
+from tests.bounds import WITHIN
 
 from kakite.models.messages import UserMessage
 from kakite.models.model import ModelError
@@ -39,7 +40,7 @@ def test_nothing_is_imported_before_a_model_is_opened() -> None:
         "heavy = {'pydantic_ai', 'openai', 'anthropic', 'httpx2'};"
         "sys.exit(any(name.split('.')[0] in heavy for name in sys.modules))"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=WITHIN, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("name", [name for name, each in PROVIDERS.items() if each.needs_key])
@@ -151,7 +152,7 @@ def test_keys_come_from_the_given_environment_only(
                 head = await head_of(server, f"{name}:gpt-x", None, {variable: "k", address: server.url})
                 assert head.startswith("post")
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), WITHIN))
 
 
 def test_an_address_without_a_scheme_is_refused() -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from man.generate import page
 
+from tests.bounds import WITHIN
 from tests.engines import ROOT
 
 pytestmark = pytest.mark.slow
 PAGE = ROOT / "man" / "kakite.1"
-WITHIN = 60  # s
 
 
 @pytest.fixture

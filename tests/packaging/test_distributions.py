@@ -90,3 +90,13 @@ def test_the_wheel_has_every_file_of_the_package_the_recipes_and_the_manual_page
     assert page.startswith(b'.\\" Written by man/generate.py')
     others = {name for name in held - package - recipes if not name.startswith("kakite-")}
     assert others == set()
+
+
+def test_the_wheel_of_the_fakes_has_every_file_of_its_package_and_the_licence(tmp_path: Path) -> None:
+    (wheel,) = built(copied(tmp_path / "source") / "testing", tmp_path / "dist", "wheel")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if not name.startswith("kakite_testing-")}
+        assert archive.read("kakite_testing/LICENSE").lstrip().startswith(b"Apache License")
+    start = "testing/src/"
+    package = {name.removeprefix(start) for name in tracked() if name.startswith(start)}
+    assert held == package | {"kakite_testing/LICENSE"}

@@ -166,7 +166,7 @@ def test_pages_are_kept_in_redis_and_reach_no_engine(compose: Callable[..., str]
             data=json.dumps(body).encode() if body else None,
             headers={"Authorization": "Bearer of-the-pages", "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=WITHIN) as answer:
             return json.loads(answer.read())
 
     until(lambda: asked_for("me"))

@@ -57,6 +57,7 @@ def test_a_release_is_what_everybody_builds_and_its_hashes_are_printed(
     files = {file.name: file for file in (checkout / "dist").iterdir()}
     assert told == {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
     others = built(checkout, tmp_path / "others", "wheel", "sdist")
+    others += built(checkout / "testing", tmp_path / "fakes", "wheel")
     assert {file.name: file.read_bytes() for file in others} == {
         name: file.read_bytes() for name, file in files.items()
     }
@@ -85,7 +86,7 @@ def test_no_release_where_files_name_another_version(checkout: Path) -> None:
     init = checkout / "src/kakite/__init__.py"
     init.write_text(init.read_text("utf-8").replace(__version__, "9.9.9"), encoding="utf-8")
     commit(checkout)
-    refused(checkout, "CHANGELOG.md", "compose.yaml", "kakite.1")
+    refused(checkout, "CHANGELOG.md", "compose.yaml", "kakite.1", "testing/pyproject.toml")
 
 
 def test_no_release_of_what_is_not_committed_or_tagged_elsewhere(checkout: Path) -> None:

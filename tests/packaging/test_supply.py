@@ -62,12 +62,16 @@ def test_what_is_installed_is_what_is_locked_and_all_that_is_asked_for() -> None
     assert list(problems()) == []
 
 
-PROJECT: Any = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-RANGES_ASKED = [
-    one
-    for text in chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
-    if (one := Requirement(text)).name != "kakite"
-]
+def ranges_asked(project_file: str) -> list[Requirement]:
+    """Return what one of our two distributions asks of others, for all its extras."""
+    project: Any = tomllib.loads((ROOT / project_file).read_text(encoding="utf-8"))["project"]
+    asked = chain(project["dependencies"], *project.get("optional-dependencies", {}).values())
+    return [one for text in asked if (one := Requirement(text)).name != "kakite"]
+
+
+PACKAGES = {"src/kakite": "pyproject.toml", "testing/src/kakite_testing": "testing/pyproject.toml"}
+"""Where the sources of each are, and what names its requirements."""
+RANGES_ASKED = [one for file in PACKAGES.values() for one in ranges_asked(file)]
 ALONG = {
     "mcp-types": "mcp",
     "pydantic-core": "pydantic",
@@ -77,10 +81,10 @@ ALONG = {
 """What another that is named brings, in one version or within a range of its own."""
 
 
-def imported() -> set[str]:
-    """Return the first words of all that the package imports, wherever in a module it does."""
+def imported(sources: str) -> set[str]:
+    """Return the first words of all that a package imports, wherever in a module it does."""
     found: set[str] = set()
-    files = (ROOT / "src/kakite").rglob("*.py")
+    files = (ROOT / sources).rglob("*.py")
     for file in (each for each in files if "project" not in each.parts):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -91,17 +95,24 @@ def imported() -> set[str]:
 
 
 @pytest.mark.slow
-def test_each_library_that_the_package_imports_is_named_in_its_requirements() -> None:
+@pytest.mark.parametrize(("sources", "least"), [("src/kakite", 25), ("testing/src/kakite_testing", 3)])
+def test_each_library_that_a_package_imports_is_named_in_its_requirements(sources: str, least: int) -> None:
     """What only comes along with another may leave with it, or come in a version that breaks us."""
-    named = {canonicalize_name(one.name) for one in RANGES_ASKED}
+    named = {canonicalize_name(one.name) for one in ranges_asked(PACKAGES[sources])}
     providers = importlib.metadata.packages_distributions()
     seen = 0
-    for name in imported() - set(sys.stdlib_module_names) - {"kakite"}:
+    for name in imported(sources) - set(sys.stdlib_module_names) - {"kakite", "kakite_testing"}:
         given = {canonicalize_name(each) for each in providers.get(name, ())}
         given |= {ALONG[each] for each in given & ALONG.keys()}
         seen += bool(given)
         assert not given or given & named, f"{name}, of {', '.join(given)}"
-    assert seen > 25
+    assert seen > least
+
+
+def test_both_distributions_ask_for_the_same_ranges() -> None:
+    ours, fakes = ({str(one) for one in ranges_asked(file)} for file in PACKAGES.values())
+    assert fakes
+    assert fakes <= ours
 
 
 @pytest.mark.parametrize("asked", RANGES_ASKED, ids=str)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.sandbox import Sandbox, SandboxError, SandboxSpec, open_sandbox
 
@@ -86,6 +87,6 @@ def wait_until_gone(pid: int) -> None:
     """Another's process: a pidfd becomes readable when it is dead."""
     fd = os.pidfd_open(pid)
     try:
-        assert select.select([fd], [], [], 30)[0], "it lives on"
+        assert select.select([fd], [], [], WITHIN)[0], "it lives on"
     finally:
         os.close(fd)

@@ -16,12 +16,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import h11
 import pytest
+from tests.bounds import WITHIN
 from tests.sandbox.conftest import wait_until_gone
 
 import kakite
@@ -89,7 +89,7 @@ def test_a_home_and_runs_among_the_systems_folders_are_hidden() -> None:
             "-c",
             f"cat {name}/person/.netrc {name}/runs/other/key; touch {name}/person/x; ls {name}/*",
         )
-        done = asyncio.run(sandbox.exec(look, timeout=20))
+        done = asyncio.run(sandbox.exec(look, timeout=WITHIN))
         assert done.stdout.decode().split() == [f"{name}/person:", f"{name}/runs:"]
 
 
@@ -111,7 +111,7 @@ def test_private_files_and_kakites_state_among_programs_are_hidden(
         sandbox = open_sandbox("bubblewrap", bubblewrap.folder, environ=environ)
         asyncio.run(sandbox.prepare())
         look = f"cat {name}/public; grep -r . {name}/state {name}/private {name}/closed"
-        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=20))
+        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=WITHIN))
         assert done.stdout == (b"public" if mode == 0o755 else b"")
 
 
@@ -122,7 +122,7 @@ def test_a_task_below_kakites_hidden_state_works(bubblewrap: Place) -> None:
         sandbox = open_sandbox("bubblewrap", Path(name, "kakite/runs/mine"), environ=environ)
         asyncio.run(sandbox.prepare())
         look = f"touch here /tmp/there && ls {name}/kakite/*"
-        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=20))
+        done = asyncio.run(sandbox.exec(("bash", "-c", look), timeout=WITHIN))
         assert (done.exit_code, done.stdout) == (0, b"")
         assert Path(name, "kakite/runs/mine/project/here").exists()
 
@@ -213,7 +213,7 @@ def test_a_hidden_folder_with_a_task_of_its_own_that_goes_away_is_no_obstacle(bu
         sandbox = open_sandbox("bubblewrap", bubblewrap.runs / "third", environ=environ)
         asyncio.run(sandbox.prepare())
         shutil.rmtree(name)
-        assert asyncio.run(sandbox.exec(("true",), timeout=20)).exit_code == 0
+        assert asyncio.run(sandbox.exec(("true",), timeout=WITHIN)).exit_code == 0
         Path(name).mkdir()
 
 
@@ -310,7 +310,7 @@ def test_privileged_acts_are_refused(bubblewrap: Place, attempt: str) -> None:
     assert shutil.which(attempt.split(maxsplit=1)[0], path="/usr/sbin:/usr/bin:/sbin:/bin"), (
         "the attempt would prove nothing"
     )
-    assert bubblewrap.sh(attempt, timeout=20).exit_code != 0
+    assert bubblewrap.sh(attempt, timeout=WITHIN).exit_code != 0
 
 
 KNOBS = """
@@ -402,9 +402,8 @@ def test_a_program_that_speaks_as_bubblewrap_does_is_run_once_and_has_its_own_re
 def test_what_a_command_leaves_behind_may_go_on_for_half_a_second(bubblewrap: Place) -> None:
     done = bubblewrap.sh("(sleep .2; echo late) & echo first")
     assert (done.exit_code, done.stdout) == (0, b"first\nlate\n")
-    began = time.monotonic()
-    assert bubblewrap.sh("(setsid sleep 60; echo late) & echo first").stdout == b"first\n"
-    assert time.monotonic() - began < 30
+    done = bubblewrap.sh("(setsid sleep 600; echo late) & echo first")
+    assert (done.timed_out, done.stdout) == (False, b"first\n")
 
 
 def test_variables_that_shells_do_not_know_reach_programs(bubblewrap: Place) -> None:
@@ -415,9 +414,7 @@ def test_variables_that_shells_do_not_know_reach_programs(bubblewrap: Place) -> 
 
 @pytest.mark.slow
 def test_a_time_out_before_anything_began_ends_at_once(bubblewrap: Place) -> None:
-    began = time.monotonic()
-    assert bubblewrap.run("sleep", "120", timeout=0.001).timed_out
-    assert time.monotonic() - began < 60
+    assert bubblewrap.run("sleep", "1200", timeout=0.001).timed_out
 
 
 # Network and sockets
@@ -435,9 +432,8 @@ def test_the_hosts_loopback_is_another(bubblewrap: Place) -> None:
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "169.254.169.254", "8.8.8.8", "example.org"])
 def test_the_network_is_refused_at_once(bubblewrap: Place, address: str) -> None:
-    done = bubblewrap.sh(f"exec 3<> /dev/tcp/{address}/80", timeout=20)
+    done = bubblewrap.sh(f"exec 3<> /dev/tcp/{address}/80", timeout=60)  # to be in vain takes two minutes
     assert (done.exit_code, done.timed_out) == (1, False)
-    assert done.duration < 10
 
 
 def test_loopback_works_inside(bubblewrap: Place) -> None:
@@ -506,7 +502,7 @@ done
         finally:
             await child.stop()
 
-    found, code = asyncio.run(asyncio.wait_for(look(), 30))
+    found, code = asyncio.run(asyncio.wait_for(look(), WITHIN))
     assert code == 0
     assert {Path(name).name for name in found} <= {"memory.oom_control", "memory.events", "pids.events"}
 
@@ -530,13 +526,13 @@ def test_two_sandboxes_do_not_see_each_other(bubblewrap: Place) -> None:
         running = asyncio.create_task(other.exec(argv, timeout=60, on_output=lambda _, __: here.set()))
         await here.wait()
         script = "ls /tmp /workspace/*; cat /proc/[0-9]*/cmdline"
-        seen = await bubblewrap.sandbox.exec(("bash", "-c", script), timeout=20)
+        seen = await bubblewrap.sandbox.exec(("bash", "-c", script), timeout=WITHIN)
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
         return seen.stdout, seen.stderr
 
-    seen = b"".join(asyncio.run(asyncio.wait_for(look(), 60)))
+    seen = b"".join(asyncio.run(asyncio.wait_for(look(), WITHIN)))
     assert b"theirs" not in seen
     assert b"24680" not in seen
 

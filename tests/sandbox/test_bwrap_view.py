@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.bounds import WITHIN
 from tests.sandbox.conftest import PATH, SECRET, Place, open_bubblewrap, wait_until_gone
 
 from kakite.cli.sandbox_selftest import work_in_repository
@@ -79,11 +80,11 @@ os.execv("{shutil.which("bwrap", path=PATH)}", words)
             asked = os.open(self._asked, os.O_RDWR)  # both ends, so that no opening waits
             answered = os.open(self._answered, os.O_RDWR)
             try:
-                assert select.select([asked], [], [], 20)[0], "nothing was mounted anew"
+                assert select.select([asked], [], [], WITHIN)[0], "nothing was mounted anew"
                 act()
                 os.write(answered, b"\n")
             finally:
-                gone.wait(20)
+                gone.wait(WITHIN)
                 os.close(asked)
                 os.close(answered)
 
@@ -228,11 +229,11 @@ def test_a_command_goes_on_while_what_the_next_ones_see_is_made_again(bubblewrap
         await here.wait()
         bubblewrap.project.rename(bubblewrap.folder / "aside")
         bubblewrap.project.mkdir()
-        other = await bubblewrap.sandbox.exec(("touch", "here"), timeout=30)
+        other = await bubblewrap.sandbox.exec(("touch", "here"), timeout=WITHIN)
         (bubblewrap.folder / "home/go").touch()
         return await going, other
 
-    first, other = asyncio.run(asyncio.wait_for(scene(), 90))
+    first, other = asyncio.run(asyncio.wait_for(scene(), WITHIN))
     assert (first.exit_code, first.stdout) == (0, b"here\non\n")
     assert other.exit_code == 0
     assert (bubblewrap.project / "here").exists()
@@ -262,9 +263,9 @@ def test_nothing_else_waits_for_what_starts_commands_and_no_command_dies_of_it(b
         try:
             late = asyncio.create_task(bubblewrap.sandbox.exec(("echo", "late"), timeout=60))
             cancelled = asyncio.create_task(bubblewrap.sandbox.exec(("sleep", "7782"), timeout=60))
-            short = await asyncio.wait_for(bubblewrap.sandbox.exec(("sleep", "7782"), timeout=0.5), 20)
+            short = await asyncio.wait_for(bubblewrap.sandbox.exec(("sleep", "7782"), timeout=0.5), WITHIN)
             cancelled.cancel()
-            await asyncio.wait([cancelled], timeout=20)
+            await asyncio.wait([cancelled], timeout=WITHIN)
             assert cancelled.cancelled()
             (bubblewrap.folder / "home/go").touch()
         finally:
@@ -272,7 +273,7 @@ def test_nothing_else_waits_for_what_starts_commands_and_no_command_dies_of_it(b
                 os.kill(pid, signal.SIGCONT)
         return short, await late, await going
 
-    short, late, going = asyncio.run(asyncio.wait_for(scene(), 90))
+    short, late, going = asyncio.run(asyncio.wait_for(scene(), WITHIN))
     assert (short.timed_out, short.limit, short.stdout) == (True, "time", b"")
     assert (late.exit_code, late.stdout) == (0, b"late\n")
     assert (going.exit_code, going.stdout) == (0, b"here\non\n")
@@ -292,7 +293,7 @@ def test_a_starter_that_ends_takes_along_all_of_a_programs_group() -> None:
         below = os.pidfd_open(int(told.readline()))
         try:
             starter.close()
-            assert select.select([below], [], [], 10)[0], "it lives on"
+            assert select.select([below], [], [], WITHIN)[0], "it lives on"
             assert not line.lives
         finally:
             with suppress(ProcessLookupError):
@@ -322,7 +323,7 @@ def test_a_command_whose_starter_is_killed_says_so(bubblewrap: Place) -> None:
             os.kill(pid, signal.SIGKILL)
         return await going
 
-    done = asyncio.run(asyncio.wait_for(scene(), 90))
+    done = asyncio.run(asyncio.wait_for(scene(), WITHIN))
     assert (done.exit_code, done.stdout) == (137, b"here\n")
     assert b"what starts the commands of this task was killed" in done.stderr
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.bounds import WITHIN
 from tests.engines import Engine
 from tests.sandbox.trees import Entry, Tree, look, make
 
@@ -54,11 +55,11 @@ class Wire:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
-        self._listening.join(10)
+        self._listening.join(WITHIN)
         self._server.close()
         self._cut()
         for one, passing in self._open:
-            passing.join(10)
+            passing.join(WITHIN)
             one.close()
 
     def _listen(self) -> None:
@@ -133,7 +134,7 @@ def test_the_work_is_copied_there_and_back_and_services_are_reached(
     (project / "a").mkdir(parents=True)
     (project / "a/given").write_text("given\n", encoding="utf-8")
     before = elsewhere.ours()
-    asyncio.run(asyncio.wait_for(work(), 120))
+    asyncio.run(asyncio.wait_for(work(), WITHIN))
     assert sorted(path.name for path in project.iterdir()) == ["link", "made"]
     assert (tmp_path / "run/home/kept").read_text(encoding="utf-8") == "x\n"
     assert elsewhere.ours() == before
@@ -163,11 +164,11 @@ def test_work_that_was_cut_short_is_found_again(elsewhere: Engine, tmp_path: Pat
         await sandbox.destroy()
         return done.stdout
 
-    asyncio.run(asyncio.wait_for(begin(), 120))
+    asyncio.run(asyncio.wait_for(begin(), WITHIN))
     containers = find(elsewhere.environ)
     assert [volume.holds for volume in look_at(containers).volumes] == ["work"] * 3
     assert prune(containers, days=0).volumes == ()
-    assert asyncio.run(asyncio.wait_for(go_on(), 120)) == b"precious\n"
+    assert asyncio.run(asyncio.wait_for(go_on(), WITHIN)) == b"precious\n"
     assert (tmp_path / "run/project/work").exists()
     assert look_at(containers).volumes == ()
 
@@ -207,7 +208,7 @@ async def finish(engine: Engine, folder: Path, script: str = "true") -> None:
 
 
 def wait(work: Coroutine[None, None, T]) -> T:
-    return asyncio.run(asyncio.wait_for(work, 120))
+    return asyncio.run(asyncio.wait_for(work, WITHIN))
 
 
 def volumes(engine: Engine) -> list[str]:
@@ -248,7 +249,7 @@ def run_task(engine: Engine, folder: Path, wire: Wire, how: str = "", at: int = 
     command = [sys.executable, "-c", TASK, str(folder), WORK]
     with subprocess.Popen(command, env={**engine.environ}, stderr=subprocess.DEVNULL) as task:
         wire.break_after(at, task.kill if how == "kill" else lambda: None)
-        task.wait(120)
+        task.wait(WITHIN)
     wire.mend()
     return wire.passed
 

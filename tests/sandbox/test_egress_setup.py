@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 from tests.sandbox.networked import files, networked
 
 from kakite.errors import UsageError
@@ -216,7 +217,7 @@ def test_a_program_is_itself_with_its_own_end_and_no_child_that_it_did_not_start
 def test_a_program_that_is_not_there_is_told_as_in_a_shell(tmp_path: Path) -> None:
     async def go() -> tuple[int | None, bytes]:
         async with networked(tmp_path) as sandbox:
-            done = await sandbox.exec(("no-such-program", "x"), timeout=30, network="registries")
+            done = await sandbox.exec(("no-such-program", "x"), timeout=WITHIN, network="registries")
             return done.exit_code, done.stderr
 
     assert asyncio.run(go()) == (127, b"no-such-program: No such file or directory\n")
@@ -225,7 +226,7 @@ def test_a_program_that_is_not_there_is_told_as_in_a_shell(tmp_path: Path) -> No
 def test_output_ends_when_the_program_closes_it(tmp_path: Path) -> None:
     # What carries the connections holds none of the program's streams.
     look = "carrier=$(grep -l [f]orward.py /proc/[2-9]*/cmdline); readlink ${carrier%cmdline}fd/[0-2]"
-    assert inside(tmp_path, look, timeout=30) == (0, "/dev/null\n" * 3)
+    assert inside(tmp_path, look, timeout=WITHIN) == (0, "/dev/null\n" * 3)
 
 
 def test_many_connections_that_are_left_open_hinder_nobody(tmp_path: Path) -> None:
@@ -308,7 +309,7 @@ def test_a_program_has_its_own_network_and_not_the_wider_one_of_the_tasks_terms(
 
             async def answer(network: Network, host: str) -> str:
                 argv = ("python3", "-I", "-c", ASK, host)
-                done = await box.exec(argv, timeout=30, network=network)
+                done = await box.exec(argv, timeout=WITHIN, network=network)
                 return done.stdout.decode()
 
             named = f"mirror.test:{world.port}"
@@ -317,7 +318,7 @@ def test_a_program_has_its_own_network_and_not_the_wider_one_of_the_tasks_terms(
                 said.append(await answer("off", named))
             return [*said, await answer("off", named)]
 
-    off, registries, online, after = asyncio.run(asyncio.wait_for(go(), 90))
+    off, registries, online, after = asyncio.run(asyncio.wait_for(go(), WITHIN))
     assert " 403 " in off
     assert "is not a package registry" in registries
     assert " 200 " in online
@@ -326,7 +327,7 @@ def test_a_program_has_its_own_network_and_not_the_wider_one_of_the_tasks_terms(
 
 def test_a_cancelled_program_takes_what_carries_its_connections_along(tmp_path: Path) -> None:
     async def until(there: bool) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN):
             while bool(await asyncio.to_thread(carriers, "34567")) is not there:
                 pass
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
@@ -13,6 +12,7 @@ from ipaddress import ip_address
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 from tests.lanes import examples
 
 from kakite.sandbox.egress.policy import IPAddress
@@ -40,7 +40,7 @@ class World:
         """Say something to the proxy, and return all that it answers until it closes."""
         reader, writer = await self.connect()
         writer.write(request if isinstance(request, bytes) else request.replace("\n", "\r\n").encode())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             answer = await reader.read(-1)
         writer.close()
         return answer
@@ -115,7 +115,7 @@ async def test_a_tunnel_carries_bytes_both_ways_also_when_one_side_has_said_all(
             writer.write_eof()
             await writer.drain()
 
-        _, heard = await asyncio.wait_for(asyncio.gather(say(), reader.read(-1)), 20)
+        _, heard = await asyncio.wait_for(asyncio.gather(say(), reader.read(-1)), WITHIN)
         assert heard == b"early" + body + b"<end>"
         writer.close()
 
@@ -139,8 +139,8 @@ async def test_connections_end_with_the_last_program_whose_network_allowed_them(
             with here.proxy.open_network("open"):
                 pass
             writer.write(b"a")
-            assert await asyncio.wait_for(reader.readexactly(1), 10) == b"a"
-        assert await asyncio.wait_for(reader.read(1), 10) == b""
+            assert await asyncio.wait_for(reader.readexactly(1), WITHIN) == b"a"
+        assert await asyncio.wait_for(reader.read(1), WITHIN) == b""
         writer.close()
 
 
@@ -156,7 +156,7 @@ async def test_a_closed_proxy_ends_and_refuses_connections() -> None:
         writer.write(f"GET http://mirror.test:{port}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         await reader.readuntil(b"hello")
         here.proxy.close()
-        assert await asyncio.wait_for(reader.read(1), 10) == b""
+        assert await asyncio.wait_for(reader.read(1), WITHIN) == b""
         writer.close()
         assert status(await here.ask(f"GET http://mirror.test:{port}/ HTTP/1.0\n\n")) == 403
 
@@ -234,7 +234,7 @@ async def test_a_registrys_tunnel_is_for_that_registry_alone(
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
             hello = await client_hello(name)
             writer.write(hello)
-            rest = await asyncio.wait_for(reader.read(-1), 10)
+            rest = await asyncio.wait_for(reader.read(-1), WITHIN)
             writer.close()
         assert (heard == [hello]) is passes
         assert (rest == b"") is passes  # else an alert that a TLS client understands
@@ -295,9 +295,11 @@ async def test_bodies_of_any_kind_go_through_both_ways() -> None:
         writer.write(f"{head}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
         writer.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
-        answer = await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n\r\n"), 20) if len(body) < 60000 else b""
+        answer = (
+            await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n\r\n"), WITHIN) if len(body) < 60000 else b""
+        )
         while not answer.endswith(b"\r\n0\r\n\r\n"):
-            answer += await asyncio.wait_for(reader.read(65536), 20)
+            answer += await asyncio.wait_for(reader.read(65536), WITHIN)
         writer.close()
     assert answer.count(b"x") >= len(body)
     assert b"Content-Length" not in answer[:300]
@@ -404,7 +406,7 @@ def test_whatever_is_said_the_proxy_answers_or_closes_in_time_and_no_error_escap
                 await here.ask(b"".join(said).replace(b"{port}", str(port).encode()))
         assert not escaped
 
-    asyncio.run(asyncio.wait_for(go(), 20))
+    asyncio.run(asyncio.wait_for(go(), WITHIN))
 
 
 # Refusals
@@ -412,7 +414,6 @@ def test_whatever_is_said_the_proxy_answers_or_closes_in_time_and_no_error_escap
 
 async def test_a_refusal_names_the_host_and_the_setting_in_the_reason_and_in_the_body() -> None:
     async with world() as here:
-        began = time.monotonic()
         for request in (
             "CONNECT evil.example:443 HTTP/1.1\nHost: x\n\n",
             "GET http://evil.example/ HTTP/1.1\nHost: x\n\n",
@@ -423,7 +424,6 @@ async def test_a_refusal_names_the_host_and_the_setting_in_the_reason_and_in_the
             for text in (head.split("\r\n")[0], body):
                 assert "evil.example" in text
                 assert "setting hosts" in text
-        assert time.monotonic() - began < 20
         assert status(await here.ask("HEAD http://evil.example/ HTTP/1.1\nHost: x\n\n")) == 403
 
 
@@ -521,7 +521,7 @@ async def test_a_head_that_drips_and_a_host_that_is_silent_are_not_waited_for_fo
 async def test_a_head_that_comes_byte_by_byte_has_no_more_time_than_one_that_does_not_come() -> None:
     async with world(patience=ProxyTimeouts(head=0.3)) as here:
         reader, writer = await here.connect()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN):
             while True:
                 writer.write(b"a")
                 with contextlib.suppress(TimeoutError, ConnectionError):
@@ -536,11 +536,11 @@ async def test_more_connections_than_are_allowed_are_refused_at_once_and_the_oth
         request = f"GET http://mirror.test:{port}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode()
         for reader, writer in idle:
             writer.write(request)
-            assert (await asyncio.wait_for(reader.readuntil(b"hello"), 10)).startswith(b"HTTP/1.1 200")
+            assert (await asyncio.wait_for(reader.readuntil(b"hello"), WITHIN)).startswith(b"HTTP/1.1 200")
         assert status(await here.ask(request)) == 503
         reader, writer = idle[0]
         writer.write(request)
-        assert (await asyncio.wait_for(reader.readuntil(b"hello"), 10)).startswith(b"HTTP/1.1 200")
+        assert (await asyncio.wait_for(reader.readuntil(b"hello"), WITHIN)).startswith(b"HTTP/1.1 200")
         for _, each in idle:
             each.close()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.bounds import WITHIN
 from tests.engines import Engine
 from tests.sandbox.conftest import open_bubblewrap
 
@@ -209,7 +210,7 @@ async def work_on_the_host(sandbox: Sandbox) -> None:
                 env={"PATH": os.environ["PATH"], "GIT_TERMINAL_PROMPT": "0"},
                 capture_output=True,
                 check=False,
-                timeout=20,
+                timeout=WITHIN,
             )
 
 

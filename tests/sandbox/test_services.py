@@ -6,11 +6,11 @@ import asyncio
 import os
 import stat
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.errors import UsageError
 from kakite.sandbox import Sandbox, SandboxError, SandboxSpec, open_sandbox
@@ -63,7 +63,7 @@ def within(
         finally:
             await sandbox.destroy()
 
-    return asyncio.run(asyncio.wait_for(play(), 100))
+    return asyncio.run(asyncio.wait_for(play(), WITHIN))
 
 
 def python(script: str, **how: object) -> Callable[[Sandbox], Awaitable[CompletedProcess]]:
@@ -122,7 +122,6 @@ print("fine")
 
 @kinds
 def test_fifty_mebibytes_get_through_whole(tmp_path: Path, kind: str) -> None:
-    began = time.monotonic()
     done = within(
         kind,
         tmp_path / "run",
@@ -138,7 +137,6 @@ sender.join(); there.update(b"end"); print(there.digest() == back.digest())
 """),
     )
     assert done.stdout == b"True\n", done.stderr
-    assert time.monotonic() - began < 60
 
 
 @kinds
@@ -169,7 +167,7 @@ def test_sockets_are_gone_after_destroy_also_when_somebody_is_connected(tmp_path
         writer.close()
         await sandbox.prepare()
         assert (folder / "hang").exists()
-        return await sandbox.exec(("true",), timeout=20)
+        return await sandbox.exec(("true",), timeout=WITHIN)
 
     assert within(kind, tmp_path / "run", scene, {"hang": hang}).exit_code == 0
 
@@ -184,7 +182,7 @@ def test_the_path_of_the_folder_may_be_of_any_length(tmp_path: Path, kind: str) 
 def test_a_program_can_neither_remove_nor_replace_a_socket(tmp_path: Path) -> None:
     async def scene(sandbox: Sandbox) -> CompletedProcess:
         script = 'rm -f "$1/echo"; touch "$1/x"; ls "$1"'
-        return await sandbox.exec(("sh", "-c", script, "sh", sandbox.services), timeout=20)
+        return await sandbox.exec(("sh", "-c", script, "sh", sandbox.services), timeout=WITHIN)
 
     assert within("bubblewrap", tmp_path / "run", scene).stdout == b"echo\nfail\nproxy\n"
 

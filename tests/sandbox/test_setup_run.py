@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 from tests.sandbox.networked import Files, files, networked
 
 from kakite.sandbox import open_sandbox
@@ -192,7 +193,7 @@ def test_pip_installs_what_is_allowed_into_the_tasks_home_and_later_programs_fin
             )
             return done, used.exit_code, used.stdout + used.stderr
 
-    done, code, said = asyncio.run(asyncio.wait_for(go(), 110))
+    done, code, said = asyncio.run(asyncio.wait_for(go(), WITHIN))
     assert outcomes(done) == [("python3", "done"), ("python", "done")], done.format_note()
     assert (code, said) == (0, b"42\n")
     assert git(tmp_path / "task/project", "status", "--porcelain") == ""
@@ -220,7 +221,7 @@ def test_npm_installs_a_lock_file_and_runs_scripts_inside_and_git_does_not_see_i
             )
             return await set_up(sandbox)
 
-    done = asyncio.run(asyncio.wait_for(go(), 110))
+    done = asyncio.run(asyncio.wait_for(go(), WITHIN))
     project = tmp_path / "task/project"
     assert outcomes(done) == [("npm", "done")], done.format_note()
     assert (project / "node_modules/kkdemo/index.js").exists()
@@ -242,7 +243,7 @@ def test_a_step_that_fails_is_told_with_its_reason_and_the_others_run(tmp_path: 
             serve_tarball(world, "kkdemo", f"http://npm.test:{world.port}")
             return await set_up(sandbox)
 
-    done = asyncio.run(asyncio.wait_for(go(), 110))
+    done = asyncio.run(asyncio.wait_for(go(), WITHIN))
     assert outcomes(done)[1:3] == [("python", "failed"), ("npm", "done")], done.format_note()
     assert "evil.example is not a package registry; the setting hosts allows it" in done.format_note()
     assert {step.outcome for step in done.steps[3:]} <= {"skipped", "done", "failed"}

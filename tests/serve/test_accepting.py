@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from tests.bounds import WITHIN
 from tests.serve.test_server import server, text
 from tests.serve.test_streamable_http import serving
 
@@ -44,7 +45,7 @@ async def test_a_suggestion_lands_once_and_only_in_the_file_it_was_made_for(
 ) -> None:
     file = tmp_path / "x"
     file.write_bytes(BEFORE)
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path)), mode=era) as client:
             suggestion = await refused(client, tool, arguments)
             file.write_bytes(BEFORE + b"!")
@@ -64,7 +65,7 @@ async def test_over_http_a_suggestion_is_its_sessions_own(tmp_path: Path) -> Non
     with serving(tmp_path) as server:
         file = tmp_path / "root" / "x"
         file.write_bytes(BEFORE)
-        with anyio.fail_after(60):
+        with anyio.fail_after(WITHIN):
             async with (
                 Client(server.url, mode="legacy") as one,
                 Client(server.url, mode="legacy") as two,

@@ -11,7 +11,8 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from tests.serve.test_jsonrpc_lines import WITHIN, Pipe
+from tests.bounds import WITHIN
+from tests.serve.test_jsonrpc_lines import Pipe
 from tests.serve.test_server import server, text
 from tests.serve.test_streamable_http import message, serving
 
@@ -49,7 +50,7 @@ def assert_ended(processes: list[int]) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_cancelled_command_is_killed_with_all_that_it_started(era: str, told: Path) -> None:
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         processes: list[int] = []
         async with Client(server("--root", str(told.parent), "--tools", "shell"), mode=era) as client:
             async with anyio.create_task_group() as tasks:
@@ -72,7 +73,7 @@ async def test_over_http_too(era: str, tmp_path: Path) -> None:
         os.mkfifo(told)
         processes: list[int] = []
         async with httpx2.AsyncClient(headers={"Authorization": "Bearer t"}, timeout=60) as http_client:
-            with anyio.fail_after(60):
+            with anyio.fail_after(WITHIN):
                 async with Client(
                     streamable_http_client(running.url, http_client=http_client), mode=era
                 ) as client:
@@ -119,7 +120,7 @@ async def test_a_long_search_tells_how_far_it_has_come(era: str, many_files: Pat
     async def listen(progress: float, total: float | None, message: str | None) -> None:
         steps.append(progress)
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(many_files)), mode=era) as client:
             found = await client.call_tool("find_in_files", SEARCH, progress_callback=listen)
     assert not found.is_error, text(found)

@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 from tests.lanes import examples
 from tests.serve.test_streamable_http import Server, serving
 
 from kakite.serve.jsonrpc_lines import make_oversized_error, make_parse_error
 
-WITHIN = 20  # seconds
 FUZZ = settings(
     max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )

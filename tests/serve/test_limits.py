@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 import httpx2
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.http.security import TransportSecurity
 from kakite.serve import build_server
@@ -44,14 +45,14 @@ async def serving(folder: Path, limits: ServerLimits = DEFAULT_LIMITS) -> AsyncG
     listening = listen(BindAddress(host="127.0.0.1", port=0))
     running = asyncio.create_task(serve_http(server, listening, TransportSecurity(host="127.0.0.1"), limits))
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(WITHIN):
             async with httpx2.AsyncClient(
                 base_url=get_url(listening).removesuffix("/mcp"), headers=HEADERS
             ) as client:
                 yield client
     finally:
         running.cancel()
-        await asyncio.wait({running}, timeout=10)
+        await asyncio.wait({running}, timeout=WITHIN)
         listening.close()
         workspace.close()
 
@@ -257,7 +258,7 @@ def test_sessions_are_remembered_as_long_as_they_live_and_no_longer(tmp_path: Pa
         return told
 
     assert each(lambda: scope.narrow("sub")) == {f"{tmp_path}/sub"}
-    assert each(lambda: scope.folder) == {f"{tmp_path}/sub"}
+    assert each(lambda: scope.workspace.folder) == {f"{tmp_path}/sub"}
     ended = [weakref.ref(session) for session in sessions]
     sessions.clear()
     gc.collect()

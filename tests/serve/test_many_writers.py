@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-ANSWERED = 60  # seconds, on a machine where everything else runs too
+from tests.bounds import WITHIN
 
 
 class Writer:
@@ -36,7 +35,7 @@ class Writer:
     def _ask(self, method: str, **params: Any) -> dict[str, Any]:
         self._send(id=1, method=method, params=params)
         assert self._program.stdout is not None
-        assert select.select([self._program.stdout], [], [], ANSWERED)[0], "no answer"
+        assert select.select([self._program.stdout], [], [], WITHIN)[0], "no answer"
         return json.loads(self._program.stdout.readline())["result"]
 
     def _send(self, **message: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from tests.bounds import WITHIN
 from tests.serve.test_server import server, text
 
 from kakite.tools.editor.text_editor import COMMANDS
@@ -23,7 +24,7 @@ needs_landlock = pytest.mark.skipif(get_landlock_version() == 0, reason="the ker
 
 
 async def names(*arguments: str) -> list[str]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with Client(server(*arguments), mode="auto") as client:
             return [tool.name for tool in (await client.list_tools()).tools]
 
@@ -45,7 +46,7 @@ async def test_a_split_editor_is_a_tool_for_each_command(tmp_path: Path) -> None
 
 @pytest.mark.slow
 async def test_a_read_only_server_offers_nothing_that_writes(tmp_path: Path) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path), "--read-only"), mode="auto") as client:
             tools = (await client.list_tools()).tools
             assert tools
@@ -57,7 +58,7 @@ async def test_a_read_only_server_offers_nothing_that_writes(tmp_path: Path) -> 
 @pytest.mark.slow
 async def test_names_that_tools_may_not_write_are_added_and_let_go(tmp_path: Path) -> None:
     options = ("--deny-write", "secrets", "--allow-write=.vscode")
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path), *options), mode="auto") as client:
             for path, refused in (("a/secrets", True), (".git/x", True), (".vscode/x", False), ("x", False)):
                 arguments = {"command": "create", "path": path, "file_text": "x"}
@@ -67,7 +68,7 @@ async def test_names_that_tools_may_not_write_are_added_and_let_go(tmp_path: Pat
 @pytest.mark.slow
 async def test_commands_obey_the_rules(tmp_path: Path) -> None:
     rules = ("--tools", "shell", "--allow", "echo", "--allow=ls", "--deny", "echo no")
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path), *rules), mode="auto") as client:
             for command, refused in (
                 ("echo yes", False),
@@ -141,7 +142,7 @@ def test_a_defect_could_not_read_other_peoples_files(
 @needs_landlock
 async def test_a_confined_server_edits_undoes_and_searches_like_any(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("one\n", encoding="latin-1")
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path), "--landlock"), mode="auto") as client:
             edit = {"command": "str_replace", "path": "x", "old_str": "one", "new_str": "two"}
             for arguments in (edit, {"command": "undo_edit", "path": "x"}, {"command": "view", "path": "."}):
@@ -165,7 +166,7 @@ async def test_a_confined_server_uses_ripgrep_wherever_that_is(
     (programs / "rg").write_text("#!/bin/sh\necho used >> .used\nexit 1\n", encoding="ascii")
     (programs / "rg").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(root), "--landlock"), mode="auto") as client:
             found = await client.call_tool("find_in_files", {"query": "needle"})
     assert (root / ".used").read_text(encoding="ascii") == "used\n"
@@ -250,7 +251,7 @@ async def test_commands_of_the_persons_settings_follow_an_edit(tmp_path: Path) -
     }
     started = server("--root", str(root))
     started.env = {**(started.env or {}), **variables}
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         async with Client(started, mode="auto") as client:
             arguments = {"command": "create", "path": "a.py", "file_text": "x=1\n"}
             assert not (await client.call_tool("text_editor", arguments)).is_error

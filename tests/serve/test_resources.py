@@ -11,6 +11,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp_types import BlobResourceContents, TextResourceContents
+from tests.bounds import WITHIN
 from tests.serve.test_server import server
 
 from kakite.serve.resources import PAGE
@@ -35,7 +36,7 @@ async def test_files_are_listed_and_read_by_their_address(era: str, tmp_path: Pa
         (tmp_path / name).write_bytes(data)
     (tmp_path / ".gitignore").write_bytes(b"*.log\n")
     (tmp_path / "x.log").touch()
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path), "--resources"), mode=era) as client:
             listed = {each.uri: each for each in (await client.list_resources()).resources}
             assert listed.keys() == {uri(tmp_path / name) for name in [*contents, ".gitignore"]}
@@ -70,7 +71,7 @@ async def test_what_is_not_in_the_workspace_is_no_resource(tmp_path: Path) -> No
         uri(root / "none"),
     ]
     escaping = [uri(outside), uri(root / ".." / "outside"), uri(root / "link"), uri(root) + "/%2e%2e/outside"]
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(root), "--resources"), mode="auto") as client:
             for each in [*strange, *escaping]:
                 with pytest.raises(MCPError) as refused:
@@ -83,7 +84,7 @@ async def test_what_is_not_in_the_workspace_is_no_resource(tmp_path: Path) -> No
 async def test_many_files_come_in_pages(tmp_path: Path) -> None:
     for number in range(PAGE + 5):
         (tmp_path / f"{number:04}").touch()
-    with anyio.fail_after(30):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path), "--resources"), mode="auto") as client:
             first = await client.list_resources()
             assert first.next_cursor is not None

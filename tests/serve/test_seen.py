@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from tests.bounds import WITHIN
 from tests.serve.test_server import server, text
 from tests.serve.test_streamable_http import serving
 
@@ -30,7 +31,7 @@ async def code_of(client: Client, tool: str, arguments: dict[str, Any]) -> str:
 async def test_over_pipes_a_stale_quote_is_refused_once(era: str, tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_text(BEFORE, encoding="utf-8")
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path)), mode=era) as client:
             await client.call_tool("text_editor", VIEW)
             file.write_text(CHANGED, encoding="utf-8")
@@ -45,7 +46,7 @@ async def test_over_http_sessions_see_apart_and_who_has_none_shares(tmp_path: Pa
     with serving(tmp_path) as served:
         file = tmp_path / "root" / "x"
         file.write_text(BEFORE, encoding="utf-8")
-        with anyio.fail_after(60):
+        with anyio.fail_after(WITHIN):
             async with (
                 Client(served.url, mode="legacy") as one,
                 Client(served.url, mode="legacy") as two,
@@ -67,7 +68,7 @@ async def test_over_http_sessions_see_apart_and_who_has_none_shares(tmp_path: Pa
 async def test_options_of_the_command_reach_the_tools(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(BEFORE, encoding="utf-8")
     words = ("--root", str(tmp_path), "--edit-format", "anchors", "--require-read")
-    with anyio.fail_after(60):
+    with anyio.fail_after(WITHIN):
         async with Client(server(*words), mode="legacy") as client:
             insert = {"path": "x", "edits": [{"after": "0", "text": "# new"}]}
             assert await code_of(client, "edit_lines", insert) == "not_read"

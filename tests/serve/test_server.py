@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
+from tests.bounds import WITHIN
 
 from kakite.serve.convert import to_mcp_result
 from kakite.tools import ToolResult
@@ -63,7 +64,7 @@ async def test_only_the_tools_that_were_asked_for_are_there(tmp_path: Path) -> N
 async def test_bytes_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"a\xff\x80\xfe\x81b one\n")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).touch()
-    with anyio.fail_after(20):
+    with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path)), mode="auto") as client:
             seen = await client.call_tool("text_editor", {"command": "view", "path": "x"})
             assert text(seen) == "     1\ta\\xff\\x80\\xfe\\x81b one"

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import WITHIN
 
-WITHIN = 2  # seconds
-ANSWERED = 30  # seconds, to load all that an answer needs
 _UNSENDABLE = """
 import asyncio
 from kakite.serve import build_server, serve_stdio
@@ -43,7 +42,7 @@ class Client:
 
     def answer(self) -> dict[str, Any]:
         assert self.program.stdout is not None
-        assert select.select([self.program.stdout], [], [], ANSWERED)[0], "no answer"
+        assert select.select([self.program.stdout], [], [], WITHIN)[0], "no answer"
         return json.loads(self.program.stdout.readline())
 
     def _send(self, **message: Any) -> None:
@@ -71,13 +70,19 @@ def client(state: Path, *argv: str) -> Generator[Client]:
 
 
 SERVE = ("-m", "kakite", "serve", "--root")
+_PATIENT = """
+from kakite.__main__ import main
+from kakite.workspace import edit_log, locks
+locks.WAIT = edit_log._WAIT_TO_WRITE = 3600
+main()
+"""
 
 
 _HOLDING = """
 import sys
 from pathlib import Path
 from kakite.workspace import open_edit_log
-with open_edit_log(Path(sys.argv[1]), sys.argv[2]).lock_files(*sys.argv[3:]):
+with open_edit_log(Path(sys.argv[1]), sys.argv[2]).locks.acquire(sys.argv[3:]):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -93,7 +98,7 @@ def locked(state: Path, root: Path) -> Generator[None]:
         assert program.stdout is not None
         assert program.stdout.readline() == b"held\n"
         yield
-        program.communicate(timeout=10)
+        program.communicate(timeout=WITHIN)
 
 
 def edit(asking: Client, **arguments: Any) -> None:
@@ -106,7 +111,8 @@ def test_while_a_write_waits_for_others_the_server_answers_and_can_be_ended(tmp_
     root, state = tmp_path / "root", tmp_path / "state"
     root.mkdir()
     (root / "x").write_bytes(b"a")
-    with client(state, *SERVE, str(root)) as asking, locked(state, root):
+    serve = ("-c", _PATIENT, *SERVE[2:])  # which would wait for an hour
+    with client(state, *serve, str(root)) as asking, locked(state, root):
         edit(asking, command="str_replace", path="x", old_str="a", new_str="b")
         for _ in range(10):
             edit(asking, command="create", path="y", file_text="")
@@ -186,7 +192,7 @@ def _ended(process: int) -> bool:
     import select
 
     try:
-        return bool(select.select([process], [], [], 5)[0])
+        return bool(select.select([process], [], [], WITHIN)[0])
     finally:
         os.close(process)
 

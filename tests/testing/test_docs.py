@@ -9,7 +9,7 @@ import pytest
 
 from kakite.models import errors
 from kakite.models.providers import PROVIDERS
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
 

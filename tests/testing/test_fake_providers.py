@@ -18,21 +18,22 @@ from openai import AsyncOpenAI
 from openai.types import Model as ModelCard
 from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionUserMessageParam
 from pydantic import BaseModel, TypeAdapter
+from tests.bounds import WITHIN
 
-from kakite.testing.fake_providers import (
+from kakite.models.scripted_model import Scenario, ScenarioRun, ScriptedRequest
+from kakite_testing.fake_providers import (
     ScenarioServer,
     anthropic_format,
     openai_format,
     run_scenario_server,
     serve_scenario,
 )
-from kakite.testing.scripted_model import Scenario, ScenarioRun, ScriptedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
-    from kakite.testing.scripted_model import ReachedTurn
+    from kakite.models.scripted_model import ReachedTurn
 
 SCRIPT = Scenario.parse("""
 title: everything
@@ -50,7 +51,7 @@ KEY = "sk-a-key-that-nobody-may-see"
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(coroutine, 30))
+    asyncio.run(asyncio.wait_for(coroutine, WITHIN))
 
 
 def cues() -> Iterator[ReachedTurn]:
@@ -301,7 +302,7 @@ def test_a_request_that_no_provider_takes_is_a_violation() -> None:
         assert len(server.violations) == 3
 
 
-SERVE = [sys.executable, "-m", "kakite.testing.fake_providers"]
+SERVE = [sys.executable, "-m", "kakite_testing.fake_providers"]
 
 
 @pytest.mark.slow
@@ -320,7 +321,7 @@ def test_the_program_serves_until_its_input_closes(tmp_path: Path) -> None:
             assert client.post(url, json={"model": "m", **ASK}).status_code == 400
         process.stdin.close()
         ending = json.loads(process.stdout.readline())
-        assert process.wait(timeout=20) == 1
+        assert process.wait(timeout=WITHIN) == 1
     assert ending["turns_left"] == 1
     assert len(ending["violations"]) == 1
 
@@ -329,7 +330,7 @@ def test_the_program_serves_until_its_input_closes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [[], ["no-such-file.yaml"], ["a", "b"]])
 def test_the_program_says_what_it_needs(arguments: list[str]) -> None:
     done = subprocess.run(
-        [*SERVE, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=30, check=False
+        [*SERVE, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=WITHIN, check=False
     )
     assert done.returncode == 2
     assert done.stderr

@@ -10,10 +10,11 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 from tests.lanes import examples
 
 from kakite.durable.workflow import Json, Workflow, WorkflowContext
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +51,7 @@ async def told(moves: Any, signals: Any, *, strict: bool) -> tuple[Any, Any, Any
     for topic, value in signals:
         await client.signal("s", f"topic-{topic}", value)
     async with client.run_worker([WALK], {"echo": echo}):
-        with anyio.fail_after(30):
+        with anyio.fail_after(WITHIN):
             while (standing := await client.describe("s")).state != "done":
                 if standing.state == "waiting":
                     client.advance(6)
@@ -80,7 +81,7 @@ async def test_a_workflow_that_draws_lots_is_found() -> None:
     async with client.run_worker(
         [Workflow(name="wander", tell=wander)], {"one": echo, "two": echo, "three": echo}
     ):
-        with anyio.fail_after(10):
+        with anyio.fail_after(WITHIN):
             while (standing := await client.describe("s")).state != "stuck":
                 await anyio.lowlevel.checkpoint()
     assert "was `" in standing.error
@@ -97,7 +98,7 @@ async def test_a_worker_that_ends_in_the_middle_of_a_step_leaves_the_step_undone
 
     await client.submit("s", WALK.label, [["step", 1], ["step", 2]])
     async with client.run_worker([WALK], {"echo": slow}):
-        with anyio.fail_after(10):
+        with anyio.fail_after(WITHIN):
             await begun.wait()
     assert client.get_history("s") == ()
     async with client.run_worker([WALK], {"echo": echo}):
@@ -109,7 +110,7 @@ async def test_time_goes_by_only_when_the_test_says_so() -> None:
     client = InMemoryWorkflowClient()
     await client.submit("s", WALK.label, [["wait", 0]])
     async with client.run_worker([WALK], {"echo": echo}):
-        with anyio.fail_after(10):
+        with anyio.fail_after(WITHIN):
             while (await client.describe("s")).state != "waiting":
                 await anyio.lowlevel.checkpoint()
         client.advance(4.9)

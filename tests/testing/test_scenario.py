@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, UserMessage
-from kakite.testing.scripted_model import Scenario, ScenarioError, ScenarioRun, ScriptedRequest
+from kakite.models.scripted_model import Scenario, ScenarioError, ScenarioRun, ScriptedRequest
 from kakite.tools.toolset import Tool, ToolCall
 
 FIRST = """
@@ -166,5 +167,5 @@ def test_many_threads_get_every_turn_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=10)
+        thread.join(timeout=WITHIN)
     assert sorted(heard) == sorted(f"t{number}" for number in range(200))

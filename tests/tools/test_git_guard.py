@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bounds import little_work
 
 from kakite.tools import CommandRules, ToolCall, ToolError, bind_call, open_toolset
 from kakite.tools.shell.command_rules import check_git
@@ -224,10 +224,8 @@ def test_a_long_line_is_judged_in_little_time() -> None:
     texts = "x" * 30_000 + "<<a " * 10_000 + "\n" + "a\n" * 10_000
     pieces = ("<<a\n", "a <<b\na\n", '"$(', "2> ", "--x=", "alias.x=", "git -c alias.")
     for line in (texts, *(piece * (50_000 // len(piece)) for piece in pieces)):
-        began = time.process_time()
-        with suppress(ToolError):
+        with little_work(), suppress(ToolError):
             check_git(line, ())
-        assert time.process_time() - began < 5, line[:20]
 
 
 @given(st.text())

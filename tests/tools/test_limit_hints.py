@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.tools import ToolCall, open_toolset
 from kakite.tools.shell import failure_hints
@@ -30,7 +31,7 @@ def answers(folder: Path, script: str, *, background: bool) -> dict[str, Any]:
 
     workspace = Workspace([folder])
     try:
-        return asyncio.run(asyncio.wait_for(ask(), 60))
+        return asyncio.run(asyncio.wait_for(ask(), WITHIN))
     finally:
         workspace.close()
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
+from tests.bounds import WITHIN
 from tests.tools.conftest import Desk, lines
 
 from kakite.serve import build_server
@@ -233,11 +234,11 @@ async def test_a_checkout_of_the_same_content_is_no_alarm(desk: Desk) -> None:
     desk.write("x", CODE)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
-        await asyncio.to_thread(subprocess.run, [*git, *words], cwd=desk.folder, check=True, timeout=30)
+        await asyncio.to_thread(subprocess.run, [*git, *words], cwd=desk.folder, check=True, timeout=WITHIN)
     await view(desk)
     (desk.folder / "x").unlink()
     again = ["git", "checkout", "-q", "x"]
-    await asyncio.to_thread(subprocess.run, again, cwd=desk.folder, check=True, timeout=30)
+    await asyncio.to_thread(subprocess.run, again, cwd=desk.folder, check=True, timeout=WITHIN)
     text = await desk.done("write_files", path="x", content="x = 1\n", line_count=1)
     assert "changed since" not in text
 

@@ -152,7 +152,7 @@ async def test_a_range_that_is_reversed_is_not_said_to_be_too_far(desk: Desk) ->
     desk.write("x", b"a\n")
     code, text = await desk.refused("read_files", path="x", line_range="3-1")
     assert code == "line_out_of_range"
-    assert "no range of lines" in text
+    assert "not a range of lines" in text
 
 
 @pytest.mark.slow

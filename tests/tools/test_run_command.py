@@ -4,12 +4,12 @@ import asyncio
 import json
 import os
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
+from tests.bounds import TIMES_OUT, WITHIN, little_work
 
 from kakite.tools import CommandRules, FunctionToolset, ToolCall, ToolResult, open_toolset
 from kakite.tools.shell.overflow_files import prune
@@ -50,9 +50,12 @@ async def test_an_exit_code_other_than_zero_is_an_answer(toolset: FunctionToolse
 async def test_a_command_that_takes_too_long_is_stopped_with_what_it_printed(
     toolset: FunctionToolset,
 ) -> None:
-    result = await run(toolset, "echo begun; sleep 600", timeout=1)
-    assert (result.is_error, result.code) == (True, "timed_out")
-    assert "begun" in result.text
+    for seconds in TIMES_OUT:
+        result = await run(toolset, "echo begun; sleep 600", timeout=seconds)
+        assert (result.is_error, result.code) == (True, "timed_out")
+        if "begun" in result.text:
+            return
+    pytest.fail("it never began")
 
 
 async def test_what_a_command_leaves_running_is_gone_when_it_answers(
@@ -266,14 +269,11 @@ async def test_no_command_keeps_the_server_from_answering_while_rules_judge_it(
     rules = CommandRules(allow=("git status", "ls"), deny=("rm",))
     toolset = open_toolset(workspace, ["shell"], commands=rules)
     judging = asyncio.create_task(run(toolset, command))
-    longest, answered = 0.0, 0
-    with anyio.fail_after(20):
+    with anyio.fail_after(WITHIN):
         while not judging.done():
-            began = time.monotonic()
-            await asyncio.wait({judging}, timeout=0.01)
-            longest, answered = max(longest, time.monotonic() - began), answered + 1
+            with little_work(1):  # of the rules, until others have their turn
+                await asyncio.wait({judging}, timeout=0.01)
     assert (await judging).code in {"command_denied", "bad_arguments"}
-    assert longest < 1
     workspace.close()
 
 

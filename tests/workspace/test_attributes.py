@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.workspace import FileWrite, Workspace, WorkspaceError, compute_version, openat2
 
@@ -135,7 +136,7 @@ def test_what_is_read_only_is_not_written_and_nothing_else_either(root: Path) ->
     done = subprocess.run(
         [sys.executable, "-c", _AS_SOMEBODY, str(root)],
         capture_output=True,
-        timeout=30,
+        timeout=WITHIN,
         encoding="utf-8",
         check=False,
     )
@@ -255,7 +256,7 @@ def mounted(script: str, *arguments: str) -> str:
     unshare = shutil.which("unshare")
     if unshare is None:
         pytest.skip("there is no `unshare` program")
-    if subprocess.run([unshare, "-rm", "true"], check=False, capture_output=True, timeout=30).returncode:
+    if subprocess.run([unshare, "-rm", "true"], check=False, capture_output=True, timeout=WITHIN).returncode:
         pytest.skip("this system lets nobody mount in a namespace of their own")
     done = subprocess.run(
         [unshare, "-rm", "sh", "-ec", script, "sh", *arguments],

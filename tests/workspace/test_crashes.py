@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.bounds import WITHIN
 
 from kakite.workspace import EditLog, Workspace, WorkspaceError
 
@@ -174,7 +175,7 @@ def test_a_server_that_starts_again_clears_up_after_one_that_was_killed(
     (root / "y").write_bytes(b"zero")
     state = tmp_path / "state"
     argv = [sys.executable, "-c", _DYING, str(root), str(state), name, str(times), action]
-    assert subprocess.run(argv, timeout=30, check=False).returncode == 9
+    assert subprocess.run(argv, timeout=WITHIN, check=False).returncode == 9
     again = opened(root, state)
     after = {"undo": b"zero", "write": b"two", "remove": None}[action]
     contents = {path.name: path.read_bytes() for path in root.iterdir()}
@@ -189,7 +190,7 @@ def test_what_is_left_beside_is_cleared_by_whoever_writes_next(root: Path, tmp_p
     state = tmp_path / "state"
     running = opened(root, state)
     argv = [sys.executable, "-c", _DYING, str(root), str(state), "fsync", "2", "write"]
-    assert subprocess.run(argv, timeout=30, check=False).returncode == 9
+    assert subprocess.run(argv, timeout=WITHIN, check=False).returncode == 9
     assert len(list(root.iterdir())) == 4
     running.write("x", b"three", expected=running.read("y").version)
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"x": b"three", "y": b"one"}
@@ -255,5 +256,5 @@ def test_processes_that_write_the_same_files_in_any_order_do_not_wait_for_each_o
     each = 100 if proof else 10
     argv = [sys.executable, "-c", _CROSSING, str(root), str(tmp_path / "state")]
     programs = [subprocess.Popen([*argv, str(seed), str(each)]) for seed in range(4)]
-    assert [program.wait(timeout=110) for program in programs] == [0] * 4
+    assert [program.wait(timeout=WITHIN) for program in programs] == [0] * 4
     assert sum(int((root / path).read_bytes()) for path in "abcdef") == 4 * each * 3

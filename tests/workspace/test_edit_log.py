@@ -338,7 +338,7 @@ def test_opening_leaves_alone_what_another_process_is_writing(root: Path, tmp_pa
     temporary = root / ".0123456789abcdef.kakite"
     temporary.write_bytes(b"one")
     key = str(root / "x")
-    with writing.history.lock_files(key):
+    with writing.history.locks.acquire([key]):
         writing.history.begin([told(key, b"zero", b"one", temporary.name)], by=Author())
         opened(root, tmp_path / "state").close()
         assert temporary.exists()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bounds import WITHIN
 
 from kakite import state_files
 from kakite.host.oauth.token_store import CredentialsError, OAuthCredentials, TokenFile
@@ -40,11 +41,11 @@ def test_killed_at_any_moment_the_old_or_the_new_is_there_whole(tmp_path: Path) 
         assert writer.stdout
         writer.stdout.readline()
         seen = state_files.read_stamp(file)
-        until = time.monotonic() + 30
+        until = time.monotonic() + WITHIN
         while state_files.read_stamp(file) == seen:
             assert time.monotonic() < until
         writer.send_signal(signal.SIGKILL)
-        writer.wait(30)
+        writer.wait(WITHIN)
         writer.stdout.close()
         assert state_files.read(file, 1 << 20) in {b"a" * 300_000, b"b" * 300_000}
     for left in tmp_path.glob(".f.*"):
@@ -74,7 +75,7 @@ def test_processes_that_change_at_once_lose_nothing(tmp_path: Path) -> None:
     for each in running:
         assert each.stdin
         each.stdin.close()
-    assert [each.wait(60) for each in running] == [0, 0, 0]
+    assert [each.wait(WITHIN) for each in running] == [0, 0, 0]
     assert state_files.read(file, 100) == b"120"
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kakite.errors import UsageError
 from kakite.workspace import (
+    Author,
     EditLog,
     FileWrite,
     Workspace,
@@ -534,16 +535,91 @@ def test_a_root_given_through_a_link_is_named_by_either_name(tmp_path: Path) -> 
         assert (file.path, file.data) == ("sub/x", b"1")
         workspace.write(f"{root}/sub/x", b"1", expected=file.version)
         assert [entry.path for entry in workspace.walk(str(root), depth=1, limit=9)] == ["sub"]
-        assert workspace.get_real_path(f"{root}/sub/") == f"{real}/sub/"
+        assert workspace.canonicalize(f"{root}/sub/../sub/x") == f"{real}/sub/x"
     assert workspace.roots == (str(real),)
-    assert [workspace.get_real_path(path) for path in ("a/b", "/elsewhere", f"{link}x")] == [
-        "a/b",
+    assert [workspace.canonicalize(path) for path in ("a/b", "/elsewhere", f"{link}x")] == [
+        f"{real}/a/b",
         "/elsewhere",
         f"{link}x",
     ]
     with pytest.raises(WorkspaceError) as caught:
         workspace.read(f"{link}/../real/sub/x")
     assert caught.value.code == "path_escapes"
+
+
+def test_a_view_names_everything_from_its_folder_on(root: Path) -> None:
+    (root / "sub" / "deep").mkdir(parents=True, exist_ok=True)
+    (root / "sub" / "deep" / "x").write_bytes(b"1")
+    (root / "y").write_bytes(b"2")
+    workspace = Workspace([root])
+    view = workspace.at("sub")
+    assert (view.folder, view.roots) == (f"{root}/sub", workspace.roots)
+    assert view.read("deep/x").data == view.read(f"{root}/sub/deep/x").data == b"1"
+    assert view.at("deep").read("x").data == b"1"
+    assert [file.path for file in view.walk_files()] == ["deep/x"]
+    assert (view.to_relative("sub/deep/x"), view.to_relative(f"{root}/y")) == ("deep/x", f"{root}/y")
+    assert view.find("nothing") is None
+    view.write("new", b"3", expected=None)
+    assert (root / "sub" / "new").read_bytes() == b"3"
+    view.undo("new")
+    assert not (root / "sub" / "new").exists()
+    assert workspace.at(str(root)).read("y").data == workspace.at("sub/..").read("y").data == b"2"
+
+
+@pytest.mark.parametrize("path", ["../y", "{root}/y", "deep/../../y", "{root}", "..", "{root}/subx"])
+def test_a_view_names_nothing_outside_of_its_folder(root: Path, path: str) -> None:
+    (root / "sub" / "deep").mkdir(parents=True, exist_ok=True)
+    (root / "subx").mkdir()
+    (root / "y").write_bytes(b"2")
+    view = Workspace([root]).at("sub")
+    path = path.format(root=root)
+    calls: list[Callable[[], object]] = [
+        lambda: view.read(path),
+        lambda: view.is_folder(path),
+        lambda: view.get_mode(path),
+        lambda: view.at(path),
+        lambda: view.walk(path, depth=1, limit=9),
+        lambda: view.write(path, b"3", expected=None),
+        lambda: view.check_writable(path),
+        lambda: view.plan_undo(path),
+        lambda: view.amend(path, b"2"),
+        lambda: list(view.walk_files(path)),
+    ]
+    for call in calls:
+        with pytest.raises(WorkspaceError) as caught:
+            call()
+        assert (caught.value.code, caught.value.path) == ("path_escapes", path)
+    assert (root / "y").read_bytes() == b"2"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("y", "not_a_directory"), ("no", "file_not_found"), ("", "bad_path")]
+)
+def test_a_view_is_of_a_folder(root: Path, path: str, code: str) -> None:
+    (root / "y").write_bytes(b"2")
+    with pytest.raises(WorkspaceError) as caught:
+        Workspace([root]).at(path)
+    assert caught.value.code == code
+
+
+def test_a_view_undoes_a_move_out_of_its_folder_whole(root: Path) -> None:
+    (root / "sub").mkdir(exist_ok=True)
+    (root / "sub" / "x").write_bytes(b"1")
+    workspace = Workspace([root])
+    file = workspace.read("sub/x")
+    workspace.write_all(
+        [
+            FileWrite(path="sub/x", data=None, expected=file.version),
+            FileWrite(path="y", data=b"1", expected=None),
+        ],
+        by=Author(tool="move", run="one"),
+    )
+    view = workspace.at("sub")
+    undoing = view.plan_undo("x")
+    assert [each.key for each in undoing] == [f"{root}/sub/x", f"{root}/y"]
+    view.apply_undo(undoing)
+    assert (root / "sub" / "x").read_bytes() == b"1"
+    assert not (root / "y").exists()
 
 
 @pytest.fixture

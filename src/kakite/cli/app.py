@@ -110,7 +110,8 @@ class HostGroup(_OrderedGroup):
 app = typer.Typer(
     name="kakite",
     cls=RootGroup,
-    help="The hand that writes: edits by language models land right or not at all.",
+    help="Kakite applies the edits of AI models to your files: each one where the model meant it, "
+    "or not at all.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -52,7 +52,7 @@ def build_client_setup(client: str, options: ServeOptions, *, project: Path | No
     if options.http is not None:
         raise UsageError(
             "clients do not start a server that listens",
-            hint="give --print-config without --http; for one that listens, give them its address",
+            hint="use --print-config without --http; if your server listens, give clients its address",
         )
     here = build_stdio_setup(client, NAME, [*get_program_argv(), "serve", *_to_arguments(options)])
     if client not in _PROJECT_VARIABLES:
@@ -122,7 +122,7 @@ def find_client(given: str, known: Collection[str]) -> str:
     near = [each for each in known if given and each.startswith(given)]
     near = near or difflib.get_close_matches(given, known, n=1)
     meant = f"did you mean {' or '.join(f'`{each}`' for each in near)}? " if near else ""
-    raise UsageError(f"there is no client `{given}`", hint=f"{meant}known are {', '.join(known)}")
+    raise UsageError(f"there is no client `{given}`", hint=f"{meant}known clients: {', '.join(known)}")
 
 
 def get_program_argv() -> list[str]:

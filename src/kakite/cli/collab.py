@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 
 _REQUIRED_LIBRARIES = ("fastapi", "pycrdt", "websockets")
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder whose texts are the pages.")]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nobody write.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder whose text files become pages.")]
+ReadOnly = Annotated[
+    bool, typer.Option("--read-only", help="Let people read the pages, but not change them.")
+]
 Origin = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="URL", help="An address that people reach the pages by, through a proxy; may be repeated."
+        metavar="URL", help="The address of a proxy through which people open the pages; may be repeated."
     ),
 ]
 
@@ -44,28 +46,32 @@ Origin = Annotated[
 Mcp = Annotated[
     Literal["review", "auto"],
     typer.Option(
-        "--mcp", help="What becomes of edits over MCP: suggestions to review, or in the text at once."
+        "--mcp",
+        help="What to do with edits over MCP: review (make them suggestions) or auto (change the text "
+        "at once).",
     ),
 ]
 Model = Annotated[
     str | None,
     typer.Option(
-        metavar="PROVIDER:NAME", help="The assistant's language model. Without one people write alone."
+        metavar="PROVIDER:NAME", help="The assistant's model. Without one, people write without an assistant."
     ),
 ]
 BaseUrl = Annotated[
-    str | None, typer.Option(metavar="URL", help="Address of an API that speaks the provider's format.")
+    str | None, typer.Option(metavar="URL", help="Address of a server that speaks the provider's API.")
 ]
 Redis = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Serve the same pages as other processes, through this Redis: redis://HOST:PORT/N.",
+        help="Share the pages with other processes through this Redis: redis://HOST:PORT/N.",
     ),
 ]
 Address = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Where other processes reach this one. Default: where it listens."),
+    typer.Option(
+        metavar="URL", help="The address at which other processes reach this one. Default: where it listens."
+    ),
 ]
 
 
@@ -80,7 +86,7 @@ def collab(
     redis: Redis = None,
     address: Address = None,
 ) -> None:
-    """Serve the texts of a folder as pages on which people and an assistant write together."""
+    """Serve a folder's text files as web pages that people and an assistant edit together."""
     missing = [name for name in _REQUIRED_LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
@@ -149,7 +155,7 @@ def _build_issuer(settings: Settings) -> OidcIssuer | None:
     from kakite.collab.auth.oidc import OidcIssuer
 
     if set(said) - {"claim"} != {"issuer", "client"}:
-        hint = "give `issuer`, `client` and perhaps `claim`; the secret is taken from KAKITE_OIDC_SECRET"
+        hint = "give `issuer`, `client` and perhaps `claim`; put the secret into KAKITE_OIDC_SECRET"
         raise UsageError("`collab_oidc` does not say who signs people in", hint=hint, code="bad_address")
     secret = os.environ.get("KAKITE_OIDC_SECRET", "")
     return OidcIssuer(
@@ -167,7 +173,7 @@ def _open_assistant(settings: Settings) -> Assistant:
         model = open_model(settings.model, base_url=settings.base_url or None, environ=os.environ)
     except ModelConfigError as error:
         if error.code == "model_no_key":
-            error.hint += ", or leave --model out: people then write without an assistant"
+            error.hint += ", or leave out --model: people then write without an assistant"
         raise
     return Assistant(model)
 
@@ -179,7 +185,7 @@ def _build_cluster(url: str | None, address: str) -> ClusterNode | None:
 
     if not url.startswith(("redis://", "rediss://", "unix://")):
         raise UsageError(
-            f"`{url}` is no address of Redis", hint="give redis://HOST:PORT/N", code="bad_address"
+            f"`{url}` is not an address of Redis", hint="give redis://HOST:PORT/N", code="bad_address"
         )
     return ClusterNode(url, address)
 
@@ -196,7 +202,7 @@ def _open_workspace(folder: Path) -> Workspace:
         history = open_edit_log(ensure_state_folder(os.environ), root, days=load_history_days(os.environ))
         return Workspace([root], history=history)
     except WorkspaceError as error:
-        raise UsageError(error.message, hint="give a folder that is there", code=error.code) from error
+        raise UsageError(error.message, hint="give an existing folder", code=error.code) from error
 
 
 def _build_registry(workspace: Workspace, *, read_only: bool, relay: ClusterNode | None) -> DocumentRegistry:
@@ -223,17 +229,17 @@ def _print_welcome(
 ) -> None:
     """Tell a person at a terminal what to open, and what is served."""
     page = _format_url(listening)
-    link = f"{page}?token={door.token}" if told else f"{page}   (log in with what KAKITE_TOKEN holds)"
+    link = f"{page}?token={door.token}" if told else f"{page}   (log in with the token in KAKITE_TOKEN)"
     reading = [("to read only", f"{page}?token={door.reading_token}")] if told else []
     lines = [
         ("open this", link),
         *reading,
         ("folder", escape_one_line(folder)),
-        ("model", escape_one_line(model) or "none: people write alone (--model PROVIDER:NAME)"),
+        ("model", escape_one_line(model) or "none, so no assistant (give --model PROVIDER:NAME)"),
     ]
     for label, text in lines:
         sys.stdout.write(f"{label + ':':<14}{text}\n")
-    sys.stdout.write("Ctrl-C ends it.\n")
+    sys.stdout.write("Press Ctrl-C to end.\n")
     sys.stdout.flush()
 
 
@@ -244,8 +250,8 @@ def _print_address(listening: socket.socket, door: AuthPolicy, *, told: bool) ->
         sys.stderr.write(f"open this:    {page}?token={door.token}\n")
         sys.stderr.write(f"to read only: {page}?token={door.reading_token}\n")
     else:
-        sys.stderr.write(f"open this:    {page}   (log in with what KAKITE_TOKEN holds)\n")
-    sys.stderr.write("for programs, on standard output, the address without a token:\n")
+        sys.stderr.write(f"open this:    {page}   (log in with the token in KAKITE_TOKEN)\n")
+    sys.stderr.write("the address without a token, for programs, on standard output:\n")
     sys.stderr.flush()
     sys.stdout.write(f"{page}\n")
     sys.stdout.flush()

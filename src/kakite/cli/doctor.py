@@ -44,13 +44,18 @@ def doctor(
     ] = False,
     sandbox: Annotated[
         bool,
-        typer.Option("--sandbox", help="Try every kind of sandbox with attempts to get out of it."),
+        typer.Option(
+            "--sandbox", help="Try to get out of each kind of sandbox, and report which attempts it stopped."
+        ),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="With --sandbox: list the attempts that were held, too.")
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="With --sandbox: also list the attempts that the sandbox stopped."
+        ),
     ] = False,
 ) -> None:
-    """Show what is installed, which sandboxes and models can be used, and how to get what is missing."""
+    """Show what is installed, which sandboxes and models you can use, and how to get what is missing."""
     if sandbox:
         from kakite.cli.sandbox_selftest import run_selftest
 
@@ -125,7 +130,7 @@ def _check_confinement() -> Finding:
         topic="system",
         name="path confinement",
         state="optional",
-        told="component by component, links inside a workspace are refused",
+        told="by Kakite, which refuses links inside a workspace",
         remedy="a Linux kernel of 5.6 or newer",
     )
 

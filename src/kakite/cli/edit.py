@@ -31,16 +31,18 @@ def edit(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE]...", help="The files that may change. Default: those that the reply names."
+            metavar="[FILE]...", help="The files that may change. Default: the files that the reply names."
         ),
     ] = None,
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="One request a line in, one answer a line out.")
+        bool, typer.Option("--jsonl", help="Answer JSON requests from standard input, line by line.")
     ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; the exit code tells.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; the exit code says whether the reply would apply.")
+    ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Print the changes as a unified diff.")] = False,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Apply what can be applied, tell the rest.")
+        bool, typer.Option("--partial", help="Apply the edits that fit, and report the others.")
     ] = False,
     reply_format: Annotated[
         str, typer.Option("--format", help="auto, search_replace, udiff, apply_patch, json, xml or whole.")
@@ -51,14 +53,14 @@ def edit(
     accept: Annotated[
         list[str] | None,
         typer.Option(
-            "--accept", metavar="ID", help="Apply what a refusal suggested, by its id, not a reply."
+            "--accept", metavar="ID", help="Apply a refusal's suggestion, by its id, instead of a reply."
         ),
     ] = None,
 ) -> None:
-    """Apply a model's reply (standard input) to files below the current folder: whole or not at all.
+    """Apply a model's reply from standard input to files below the current folder: all of it, or nothing.
 
-    With FILE, only these files change or come to be; a reply may name one by the end of its path.
-    A refusal may suggest what was probably meant; --accept applies that.
+    With FILE, only these files may change or be created; the reply may name one by the end of its path.
+    When Kakite refuses an edit, it may suggest what the model probably meant; --accept applies that.
     Exit codes: 0 applied; 1 refused, or the reply is malformed; 2 wrong usage; 3 something outside failed.
     """
     if jsonl:
@@ -82,7 +84,7 @@ def _check_alone(option: str, **others: object) -> None:
     given = next((name for name, value in others.items() if value), "")
     if given:
         word = "FILE" if given == "files" else f"--{given}"
-        raise UsageError(f"{option} takes no {word}", hint=f"leave out {word}, or {option}")
+        raise UsageError(f"{option} takes no {word}", hint=f"leave out {word} or {option}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,7 @@ def _answer_lines() -> None:
 
     lines = JsonlSession()
     if sys.stdin.isatty():
-        typer.echo("reading requests from here, one JSON object a line; Ctrl-D ends it", err=True)
+        typer.echo("reading requests from your terminal, one JSON object per line; end with Ctrl-D", err=True)
     for line in sys.stdin.buffer:
         answer = lines.answer(line.rstrip(b"\r\n").decode("utf-8", "surrogateescape"))
         sys.stdout.buffer.write(answer.encode() + b"\n")
@@ -109,7 +111,9 @@ def _answer_lines() -> None:
 def _apply_reply(names: Sequence[str], telling: _OutputOptions, *, partial: bool, name: str) -> int:
     def apply(workspace: Workspace, run: str) -> FilesResult:
         if sys.stdin.isatty():
-            typer.echo("reading the model's reply from here; Ctrl-D on a line of its own ends it", err=True)
+            typer.echo(
+                "reading the model's reply from your terminal; end with Ctrl-D on an empty line", err=True
+            )
         reply = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
         writing = None if telling.check else run
         return _apply_and_write(workspace, names, reply, run=writing, partial=partial, name=name)
@@ -161,7 +165,7 @@ def _run_in_workspace(apply: Callable[[Workspace, str], FilesResult], telling: _
         raise
     _print_result(result, following, telling)
     if journal is not None and result.files:
-        typer.echo(f"take it back: kakite undo --run {run}", err=True)
+        typer.echo(f"undo it: kakite undo --run {run}", err=True)
     if result.failures:
         _print_failures(result.failures)
     return 1 if result.failures else 0
@@ -173,16 +177,16 @@ def _format_user_hint(error: KakiteError) -> str:
 
     if isinstance(error, FormatError):
         return error.hint.replace(
-            "Write each edit like this:", "the reply has to have each edit like this:", 1
+            "Write each edit like this:", "the reply must contain each edit like this:", 1
         )
     return _HINTS.get(error.code, error.hint)
 
 
 _HINTS: Mapping[str, str] = {
-    "file_not_found": "check the name; it starts in the current folder",
-    "overlap": "accept one of them, and look at the file; then apply the reply with the other edit again",
-    "stale": "apply the reply again: the file is then read as it is now",
-    "suggestion_gone": "look at the file as it is now, and apply the reply again if it is still wanted",
+    "file_not_found": "check the name; it is relative to the current folder",
+    "overlap": "accept one of them and look at the file; then apply the reply with the other edit again",
+    "stale": "apply the reply again: Kakite then reads the file as it is now",
+    "suggestion_gone": "look at the file as it is now, and apply the reply again if you still want it",
 }
 
 
@@ -292,7 +296,7 @@ def _read_writable_mode(workspace: Workspace, path: str) -> int:
 
     mode = workspace.get_mode(path)
     if not mode & 0o222:
-        hint = "make it writable first, if it may change: chmod u+w"
+        hint = "if it may change, make it writable first: chmod u+w"
         raise WorkspaceError("write_denied", path, f"`{path}` is read-only", hint=hint)
     return mode
 
@@ -305,7 +309,7 @@ def _parse_format(name: str) -> FormatName:
     for known in get_args(FormatName):
         if name == known:
             return known
-    raise UsageError(f"there is no format `{name}`", hint=f"known are {', '.join(get_args(FormatName))}")
+    raise UsageError(f"there is no format `{name}`", hint=f"use one of {', '.join(get_args(FormatName))}")
 
 
 def _read(workspace: Workspace, names: Sequence[str], operations: Sequence[Operation]) -> dict[str, File]:
@@ -387,7 +391,7 @@ def _build_outside_failure(change: FileChange) -> EditFailure:
         index=change.indices[0] if change.indices else 0,
         code="bad_path",
         message=f"the reply creates `{path}`, which is not one of the files given",
-        hint="Name it on the command line too, if it may be created",
+        hint="If Kakite may create it, name it on the command line too",
         path=path,
     )
 

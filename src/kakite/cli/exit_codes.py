@@ -89,7 +89,7 @@ def to_known_error(error: BaseException, where: str = "") -> KakiteError | None:
 
 def to_internal_error(error: BaseException) -> KakiteError:
     """Return what a program is told of a defect."""
-    return KakiteError(f"{type(error).__name__}: {error}", hint="this is a defect of Kakite", code="internal")
+    return KakiteError(f"{type(error).__name__}: {error}", hint="this is a bug in Kakite", code="internal")
 
 
 def to_error_json(error: KakiteError) -> dict[str, str]:
@@ -127,7 +127,7 @@ def _print_defect(error: BaseException) -> int:
     import typer
 
     typer.echo(f"error (internal): {type(error).__name__}: {escape_control(str(error))}", err=True)
-    typer.echo("hint: this is a defect of Kakite; KAKITE_DEBUG=1 shows where", err=True)
+    typer.echo("hint: this is a bug in Kakite; KAKITE_DEBUG=1 shows where", err=True)
     return 3
 
 
@@ -137,7 +137,7 @@ def _start_logging() -> None:
     if level.upper() not in levels:
         raise UsageError(
             f"KAKITE_LOG: there is no level `{level}`",
-            hint="known are DEBUG, INFO, WARNING, ERROR and CRITICAL",
+            hint="use DEBUG, INFO, WARNING, ERROR or CRITICAL",
             code="bad_setting",
         )
     logging.basicConfig(level=levels[level.upper()], stream=sys.stderr)

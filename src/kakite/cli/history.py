@@ -26,7 +26,8 @@ Root = Annotated[
     Path | None,
     typer.Option(
         "--root",
-        help="The folder that was edited. Default: the nearest one from here upwards with a journal.",
+        help="The folder whose edits you mean. Default: this folder, or the nearest one above it "
+        "where Kakite saved edits.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
@@ -47,8 +48,8 @@ class _FileGroup(TyperGroup):
 app = typer.Typer(
     cls=_FileGroup,
     help="Show the last edits that tools made below a folder, or forget them.",
-    epilog="`kakite history [PATH] …` is short for `kakite history show [PATH] …`; a file of the "
-    "name of a command is given as `./forget`.",
+    epilog="`kakite history [PATH] …` is short for `kakite history show [PATH] …`. "
+    "Write `./forget` for a file that has the name of a command.",
 )
 
 
@@ -56,13 +57,13 @@ app = typer.Typer(
 def history(
     path: Annotated[
         str | None,
-        typer.Argument(metavar="[PATH]", help="Show the edits of this file, or of all below this folder."),
+        typer.Argument(metavar="[PATH]", help="Show only edits of this file, or of files below this folder."),
     ] = None,
     root: Root = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many edits to show, the last ones.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many of the last edits to show.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show the last edits that tools made below a folder, the newest first."""
+    """Show the last edits that tools made below a folder, newest first."""
     from kakite.workspace import list_writes
 
     folder, journals = locate_edit_logs(root, path)
@@ -78,7 +79,9 @@ def history(
 def forget(
     path: Annotated[
         str | None,
-        typer.Argument(metavar="[PATH]", help="Forget the edits of this file, or of all below this folder."),
+        typer.Argument(
+            metavar="[PATH]", help="Forget the edits of this file, or of all files below this folder."
+        ),
     ] = None,
     run: Annotated[str | None, typer.Option("--run", help="Forget the edits of this run.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Forget all edits.")] = False,
@@ -86,11 +89,11 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Forget edits for good: the journal's file is written anew without them, and they cannot be undone."""
+    """Forget edits for good: Kakite rewrites its journal without them, and you can no longer undo them."""
     from kakite.workspace import PruneFilter
 
     if sum((path is not None, run is not None, everything)) != 1:
-        raise UsageError("what to forget is not clear", hint="give a PATH, --run ID or --all, one of them")
+        raise UsageError("it is not clear what to forget", hint="give one of PATH, --run ID or --all")
     folder, journals = locate_edit_logs(root)
     which = PruneFilter(path=None if path is None else to_absolute_path(path), run=run)
     count = sum(each.history.count(which) for each in journals)
@@ -109,11 +112,11 @@ def forget(
 def _confirm_forget(count: int) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            "nothing was forgotten: it is asked first, and there is no terminal to ask at",
-            hint="give --yes to forget without a question",
+            "Kakite forgot nothing: without a terminal it cannot ask you first",
+            hint="give --yes to forget without being asked",
         )
     try:
-        return typer.confirm(f"Forget {_format_count(count)}? They cannot be undone then.", err=True)
+        return typer.confirm(f"Forget {_format_count(count)}? You cannot undo them afterwards.", err=True)
     except typer.Abort as error:
         raise typer.Exit(INTERRUPTED) from error
 
@@ -196,19 +199,23 @@ def _print_writes(writes: list[LoggedWrite], root: str, file: str | None) -> Non
 def undo(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="Take its last edit back. Default: the last of all."),
+        typer.Argument(
+            metavar="[FILE]", help="The file whose last edit to undo. Default: the last edit of all files."
+        ),
     ] = None,
-    run: Annotated[str | None, typer.Option("--run", help="Take back all edits of this run.")] = None,
+    run: Annotated[str | None, typer.Option("--run", help="Undo all edits of this run.")] = None,
     root: Root = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Show what would be done, change nothing.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Show what would change, and change nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Take back the last edit of FILE, or a whole run, if nobody changed the files since."""
+    """Undo the last edit of FILE, or a whole run, unless somebody changed the files since then."""
     from kakite.workspace import WorkspaceError
 
     if file is not None and run is not None:
-        raise UsageError("a file and a run were given", hint="give one of them")
+        raise UsageError("you gave a file and a run", hint="give one of them")
     path = None if file is None else to_absolute_path(file)
     try:
         with _open_workspace(root, path, run) as (workspace, folder):
@@ -281,7 +288,7 @@ def _plan_undo(workspace: Workspace, path: str | None, run: str | None) -> tuple
             "nothing_to_undo",
             workspace.roots[0],
             f"no edit below `{workspace.roots[0]}` is left to undo",
-            hint="name the folder that was edited with --root",
+            hint="name the edited folder with --root",
         )
     return workspace.plan_undo(last[0].path)
 
@@ -289,8 +296,8 @@ def _plan_undo(workspace: Workspace, path: str | None, run: str | None) -> tuple
 def _confirm(planned: Sequence[UndoPlan], *, shown: bool) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            "nothing was taken back: it is asked first, and there is no terminal to ask at",
-            hint="give --yes to take it back without a question, or --check only to see it",
+            "Kakite changed nothing: without a terminal it cannot ask you first",
+            hint="give --yes to undo without being asked, or --check to see what would change",
         )
     if not shown:
         _print_changes(planned, err=True)
@@ -331,7 +338,10 @@ def _print_refusal(error: WorkspaceError, *, as_json: bool) -> None:
         return
     for each in several:
         if each.diff:
-            typer.echo(f"what was changed since, and is left as it is: {_escape(each.path)}", err=True)
+            typer.echo(
+                f"somebody changed this since then, so Kakite leaves it as it is: {_escape(each.path)}",
+                err=True,
+            )
             typer.echo(_escape(each.diff), nl=False, err=True)
 
 

@@ -23,13 +23,13 @@ def load_history_days(environ: Mapping[str, str]) -> int:
     The environment or the person's own settings say it, never those of a repository.
 
     Raises:
-        UsageError: it is no number of days, or the settings are wrong.
+        UsageError: it is not a number of days, or the settings are wrong.
     """
     said = environ.get(HISTORY_DAYS_VARIABLE)
     if said:
         if not (said.isascii() and said.isdigit() and 1 <= int(said[:9]) <= _MAX_DAYS):
             raise UsageError(
-                f"`{HISTORY_DAYS_VARIABLE}` is no number of days: `{said[:50]}`", hint="give one from 1 on"
+                f"`{HISTORY_DAYS_VARIABLE}` is not a number of days: `{said[:50]}`", hint="give 1 or more"
             )
         return int(said)
     if environ.get("KAKITE_CONFIG") or get_user_settings_file(environ).exists():

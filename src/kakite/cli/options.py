@@ -22,43 +22,41 @@ if TYPE_CHECKING:
 _PANEL = "Limits"
 BudgetUsd = Annotated[
     float | None,
-    typer.Option(metavar="N", rich_help_panel=_PANEL, help="US dollars that the task may cost, in all."),
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Limit for the task's cost, in US dollars."),
 ]
 BudgetTokens = Annotated[
     int | None,
-    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Tokens that the task may use up, in all."),
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Limit for the task's tokens."),
 ]
 BudgetMinutes = Annotated[
     float | None,
-    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Minutes that the task may be at work, in all."),
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Limit for the task's working time, in minutes."),
 ]
 BudgetCalls = Annotated[
     int | None,
-    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Tool calls that the task may make, in all."),
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Limit for the task's tool calls."),
 ]
 DailyUsd = Annotated[
     float | None,
     typer.Option(
-        metavar="N", rich_help_panel=_PANEL, help="US dollars that all tasks of a day may cost together."
+        metavar="N", rich_help_panel=_PANEL, help="Limit for the cost of all tasks in a day, in US dollars."
     ),
 ]
 DailyTokens = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", rich_help_panel=_PANEL, help="Tokens that all tasks of a day may use up together."
-    ),
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Limit for the tokens of all tasks in a day."),
 ]
 DailyMinutes = Annotated[
     float | None,
     typer.Option(
-        metavar="N", rich_help_panel=_PANEL, help="Minutes that all tasks of a day may be at work together."
+        metavar="N",
+        rich_help_panel=_PANEL,
+        help="Limit for the working time of all tasks in a day, in minutes.",
     ),
 ]
 DailyCalls = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", rich_help_panel=_PANEL, help="Tool calls that all tasks of a day may make together."
-    ),
+    typer.Option(metavar="N", rich_help_panel=_PANEL, help="Limit for the tool calls of all tasks in a day."),
 ]
 
 LIMIT_NAMES = (
@@ -131,17 +129,20 @@ Repo = Annotated[
     str,
     typer.Option(
         metavar="PLACE",
-        help="Path or address of the repository, or a folder in it. The branch is pushed to it.",
+        help="Path or address of the repository, or a folder inside it. Kakite pushes the branch there.",
     ),
 ]
 Branch = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Branch to work on; made if it does not exist.")
+    str | None,
+    typer.Option(metavar="NAME", help="Branch to work on; Kakite creates it if it does not exist."),
 ]
-ModelName = Annotated[str | None, typer.Option(metavar="NAME", help="PROVIDER:NAME, such as openai:gpt-5.")]
+ModelName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The model, as PROVIDER:NAME, such as openai:gpt-5.")
+]
 BaseUrl = Annotated[
     str | None, typer.Option(metavar="URL", help="Address of a server that speaks the provider's API.")
 ]
-SANDBOX_HELP = "Where commands run: auto, container or container:IMAGE, bubblewrap, local."
+SANDBOX_HELP = "Where commands run: auto, container, container:IMAGE, bubblewrap or local."
 SandboxKind = Annotated[
     str | None,
     typer.Option(
@@ -155,7 +156,8 @@ Approve = Annotated[
     typer.Option(
         metavar="WHAT",
         autocompletion=complete_with("ask", "edits", "all"),
-        help="What goes without a question: ask (only looking), edits (files too), all. Default: ask.",
+        help="What runs without asking you: ask (only reading), edits (also changes to files) or all. "
+        "Default: ask.",
     ),
 ]
 NetworkName = Annotated[
@@ -163,15 +165,16 @@ NetworkName = Annotated[
     typer.Option(
         metavar="REACH",
         autocompletion=complete_with("off", "registries", "open"),
-        help="What commands reach: off (nothing), registries (of packages), open (everything public). "
-        "Default: off.",
+        help="What commands can reach: off (nothing), registries (package registries) or open (all "
+        "public addresses). Default: off.",
     ),
 ]
 Hosts = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOST",
-        help="Hosts that registries allows besides: NAME, *.NAME, NAME:PORT; by commas, or repeated.",
+        help="More hosts to allow with --network registries: NAME, *.NAME or NAME:PORT, separated by "
+        "commas; may be repeated.",
     ),
 ]
 Setup = Annotated[
@@ -179,18 +182,20 @@ Setup = Annotated[
     typer.Option(
         metavar="auto|off",
         autocompletion=complete_with("auto", "off"),
-        help="Whether what the project needs is installed at the start. Default: auto.",
+        help="Whether Kakite first installs what the project needs. Default: auto.",
     ),
 ]
 MaxTurns = Annotated[
     int | None,
     typer.Option(
-        metavar="N", help="Replies of the model after which the run stops, resumable. Default: 100."
+        metavar="N", help="Stop after this many replies of the model; you can resume the run. Default: 100."
     ),
 ]
 ContextTokens = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Tokens that the model can take. Default: as is known of it."),
+    typer.Option(
+        metavar="N", help="The model's context window, in tokens. Default: what Kakite knows about the model."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document to standard output.")]
 
@@ -269,7 +274,8 @@ Http = Annotated[
     str,
     typer.Option(
         metavar="HOST:PORT",
-        help="Listen there; port 0 takes a free one. The token is taken from KAKITE_TOKEN, or made.",
+        help="Listen on this address; port 0 picks a free port. The token comes from KAKITE_TOKEN; "
+        "without it, Kakite makes one.",
     ),
 ]
 
@@ -277,18 +283,26 @@ Http = Annotated[
 Participants = Annotated[
     list[str] | None,
     typer.Option(
-        "--participant", "-p", metavar="NAME", help="Who takes part; twice or more. Default: codex, claude."
+        "--participant",
+        "-p",
+        metavar="NAME",
+        help="Who takes part; give it twice or more. Default: codex, claude.",
     ),
 ]
 Mode = Annotated[
-    Literal["debate", "ensemble"], typer.Option(help="`ensemble`: each answers once, nobody criticises.")
+    Literal["debate", "ensemble"],
+    typer.Option(help="`ensemble`: each side answers once, and nobody criticises."),
 ]
 Order = Annotated[
     Literal["parallel", "staged"],
-    typer.Option(help="`staged`: one after the other, each shown what was said before."),
+    typer.Option(
+        help="`staged`: the sides answer one after the other, and each sees the answers before its own."
+    ),
 ]
-Minutes = Annotated[float | None, typer.Option(min=0.01, help="Minutes that sides may be at work.")]
+Minutes = Annotated[
+    float | None, typer.Option(min=0.01, help="Limit for the sides' working time, in minutes.")
+]
 Tokens = Annotated[
-    int | None, typer.Option(min=1, help="Tokens that all sides may use, as far as they tell.")
+    int | None, typer.Option(min=1, help="Limit for the tokens of all sides, as far as they report them.")
 ]
-Asks = Annotated[int | None, typer.Option(min=2, help="Answers that may be asked for.")]
+Asks = Annotated[int | None, typer.Option(min=2, help="Limit for the number of answers.")]

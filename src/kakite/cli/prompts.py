@@ -50,12 +50,12 @@ def render_question_rows(question: ApprovalRequest, width: int, note: str = "") 
     for line in note.splitlines():
         yield from _render_note_rows(line, width)
     if question.folder is not None:
-        where = escape_one_line(question.folder) or "a folder that is not known"
+        where = escape_one_line(question.folder) or "an unknown folder"
         yield from _render_note_rows(f"Relative paths start in {where}: an earlier call moved there.", width)
     if question.outside:
         names = ", ".join(map(escape_one_line, question.outside))
         yield from _render_note_rows(
-            f"It is asked again since text from outside came in through {names}.", width
+            f"Kakite asks again, because text from outside came in through {names}.", width
         )
     if question.diff:
         yield Text(DIFF_HEADING, style="cyan")
@@ -96,27 +96,33 @@ def _render_note_rows(text: str, width: int) -> Iterator[Text]:
     return (Text(row, style="yellow") for row in wrap_rows(text, width, first="  "))
 
 
-_ONCE = [("y", "yes, this once"), ("n", "no")]
-_SESSION = [("e", "yes, and exactly this again"), ("a", "yes, this tool from now on")]
+_ONCE = [("y", "yes, only this call"), ("n", "no")]
+_SESSION = [
+    ("e", "yes, and the same call again in this run"),
+    ("a", "yes, and this tool from now on in this run"),
+]
 _CHOICE_ROWS = 8  # rows of the frame and the choices
 _REASON = ("r", "no, and tell the model why")
 _ALWAYS = ("s", "yes, always: save it as a rule")
 _MEANING = {
-    "y": "only this call; the next one is asked again",
-    "e": "this call, and in this run any other of this tool with exactly these arguments",
-    "a": "this call, and in this run every other of this tool, whatever its arguments",
-    "s": "this call and all of this tool from now on: a rule, which `kakite host rules` lists and removes",
-    "n": "nothing is done, and the model is told that you said no",
-    "r": "nothing is done; you are asked for a reason, which the model reads",
+    "y": "allow only this call; Kakite asks you again about the next one",
+    "e": "allow this call, and in this run every call of this tool with exactly these arguments",
+    "a": "allow this call, and in this run every other call of this tool",
+    "s": (
+        "allow this tool from now on, in all runs: Kakite saves a rule, which `kakite host rules` "
+        "lists and removes"
+    ),
+    "n": "do nothing, and tell the model that you said no",
+    "r": "do nothing, and tell the model your reason, which Kakite asks you for",
 }
 _YES_NO = {"y": "yes", "n": "no"}
-_OPEN_CHOICES = {"y": "open exactly this address", "n": "open nothing; the server is told that you refuse"}
-_SEND_CHOICES = {"y": "send it", "n": "send nothing; the server is told that you left off"}
+_OPEN_CHOICES = {"y": "open exactly this address", "n": "open nothing, and tell the server that you refuse"}
+_SEND_CHOICES = {"y": "send it", "n": "send nothing, and tell the server that you left off"}
 _ELICIT_CHOICES = [("y", "answer"), ("n", "refuse to answer"), ("c", "not now")]
 _ELICIT_MEANINGS = {
-    "y": "fill it in; nothing is sent before you have seen it whole",
-    "n": "the server is told that you refuse",
-    "c": "the server is told that you left it open, neither yes nor no",
+    "y": "fill it in; you see all of it before Kakite sends it",
+    "n": "tell the server that you refuse",
+    "c": "tell the server that you said neither yes nor no",
 }
 
 
@@ -382,7 +388,7 @@ def _parse_answer(typed: str, schema: Mapping[str, Any]) -> Any:
     value = _parse_value(typed, schema)
     _, expected = Schema(dict(schema)).find_violation(value)
     if expected:
-        raise ValueError(f"That does not do: {expected}.")
+        raise ValueError(f"That does not fit: {expected}.")
     _check_format(typed, schema)
     return value
 
@@ -433,7 +439,7 @@ def _check_format(typed: str, schema: Mapping[str, Any]) -> None:
     except ValueError:
         found = None
     if found is None:
-        raise ValueError(f"That is no {wanted}.")
+        raise ValueError(f"That is not {wanted}.")
 
 
 def flush_input() -> None:

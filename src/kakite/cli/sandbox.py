@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Build the images of containers, and see and remove what is kept.", no_args_is_help=True
+    help="Build container images, and list and remove what runs left behind.", no_args_is_help=True
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
@@ -20,17 +20,17 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to s
 def build(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[IMAGE]…", help="base, python, node, go, rust, java. Default: base."),
+        typer.Argument(
+            metavar="[IMAGE]…", help="Images to build: base, python, node, go, rust, java. Default: base."
+        ),
     ] = None,
-    base: Annotated[
-        str, typer.Option(help="Image to build upon, of Debian 12. Default: the official one.")
-    ] = "",
+    base: Annotated[str, typer.Option(help="Debian 12 image to build on. Default: the official one.")] = "",
     network: Annotated[
-        str, typer.Option(help="The engine's network for the build: Debian packages come through it.")
+        str, typer.Option(help="Docker's or Podman's network for the build, which downloads Debian packages.")
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Build images with this Kakite inside, by Docker or Podman."""
+    """Build images that contain this Kakite, with Docker or Podman."""
     from kakite.sandbox.backends import engine, images
 
     containers = engine.find(os.environ)
@@ -44,7 +44,7 @@ def build(
 
 @app.command("list")
 def list_resources(as_json: Json = False) -> None:
-    """List Kakite's images, containers and volumes of yours that the engine has."""
+    """List your Kakite images, containers and volumes in Docker or Podman."""
     from kakite.sandbox.backends import engine
     from kakite.sandbox.container import cleanup
 
@@ -62,14 +62,16 @@ def list_resources(as_json: Json = False) -> None:
 
 @app.command("prune")
 def prune(
-    days: Annotated[int, typer.Option(min=0, max=36500, help="Keep caches that are younger than this.")] = 30,
+    days: Annotated[
+        int, typer.Option(min=0, max=36500, help="Keep caches that are younger than N days.")
+    ] = 30,
     all_caches: Annotated[bool, typer.Option("--all", help="Remove caches of any age.")] = False,
     work: Annotated[
-        bool, typer.Option(help="Remove the work, too, that runs left on an engine elsewhere.")
+        bool, typer.Option(help="Also remove work that runs left on a Docker or Podman of another machine.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove containers that dead runs left behind, and old caches of package managers."""
+    """Remove containers of runs that died, and old package caches."""
     from kakite.sandbox.backends import engine
     from kakite.sandbox.container import cleanup
 

@@ -117,13 +117,13 @@ def _print_reports(reports: Sequence[SelfTestReport], *, verbose: bool) -> None:
         if shown:
             _print_table(console, shown)
     if not verbose and any(report.count("held") for report in reports):
-        console.print("\n--verbose lists every attempt and how it was held", style="dim")
+        console.print("\n--verbose lists every attempt and what stopped it", style="dim")
 
 
 def _format_summary(report: SelfTestReport) -> str:
     if not report.outcomes:
         return report.kind.note
-    told = f"{report.count('held')} of {len(report.outcomes)} attempts were held"
+    told = f"{report.count('held')} of {len(report.outcomes)} attempts were stopped"
     untried = report.count("untried")
     return f"{told}, {untried} could not be tried" if untried else told
 

@@ -13,69 +13,74 @@ Root = Annotated[
     list[str],
     typer.Option(
         metavar="FOLDER",
-        help="A folder that the tools may see; may be repeated. Relative paths start in the first.",
+        help="A folder that the tools may use; may be repeated. Relative paths start in the first one.",
     ),
 ]
 Tools = Annotated[
     str,
-    typer.Option(metavar="SETS", help="Which tools, separated by commas: editor, files, shell."),
+    typer.Option(metavar="SETS", help="Which tools to offer, separated by commas: editor, files, shell."),
 ]
 Http = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="Listen there instead of standard input and output; port 0 takes a free one. "
-        "The token is taken from KAKITE_TOKEN.",
+        help="Listen on this address instead of standard input and output; port 0 picks a free port. "
+        "KAKITE_TOKEN holds the token.",
     ),
 ]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer only tools that look.")]
-EditorName = Annotated[str, typer.Option(metavar="NAME", help="What the editor tool is called.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer only tools that read.")]
+EditorName = Annotated[str, typer.Option(metavar="NAME", help="Name of the editor tool.")]
 SplitEditor = Annotated[
-    bool, typer.Option("--split-editor", help="Offer the editor as one tool for each command.")
+    bool, typer.Option("--split-editor", help="Offer each command of the editor as a separate tool.")
 ]
 EditFormat = Annotated[
     str,
     typer.Option(
         metavar="FORMAT",
-        help="How the model names the text that it edits: quote, anchors (of lines) or patch (as codex "
-        "writes them). auto: quote, since a server is not told the model.",
+        help="How the model names the text to edit: quote (the text itself), anchors (names of lines) "
+        "or patch (codex's format). auto means quote, because a server does not know the model.",
     ),
 ]
 RequireRead = Annotated[
     bool,
-    typer.Option("--require-read", help="Refuse edits of files that were not read in the session."),
+    typer.Option("--require-read", help="Refuse to edit a file that the session has not read."),
 ]
 Allow = Annotated[
     list[str] | None,
-    typer.Option(metavar="WORDS", help="Run only commands that begin so; may be repeated."),
+    typer.Option(metavar="WORDS", help="Run only commands that begin with these words; may be repeated."),
 ]
 Deny = Annotated[
     list[str] | None,
-    typer.Option(metavar="WORDS", help="Never run commands that begin so; may be repeated."),
+    typer.Option(metavar="WORDS", help="Never run commands that begin with these words; may be repeated."),
 ]
 Ask = Annotated[
     list[str] | None,
-    typer.Option(metavar="WORDS", help="Ask before commands that begin so; may be repeated."),
+    typer.Option(
+        metavar="WORDS", help="Ask before running commands that begin with these words; may be repeated."
+    ),
 ]
 DenyWrite = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="Let tools not write files and folders of this name, besides those never written; "
-        "may be repeated.",
+        help="Never write files and folders of this name; may be repeated. Adds to the names that "
+        "Kakite always protects.",
     ),
 ]
 AllowWrite = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="Let tools write this name all the same; may be repeated."),
+    typer.Option(
+        metavar="NAME",
+        help="Allow writing files and folders of this name although they are protected; may be repeated.",
+    ),
 ]
-Resources = Annotated[bool, typer.Option("--resources", help="Offer the files as resources too.")]
+Resources = Annotated[bool, typer.Option("--resources", help="Also offer the files as MCP resources.")]
 Landlock = Annotated[
     bool | None,
     typer.Option(
         "--landlock/--no-landlock",
-        help="Let the kernel keep the whole process to the folders. "
-        "Default: over standard input and output, if commands are not offered.",
+        help="Whether the Linux kernel confines the whole process to the folders. Default: yes over "
+        "standard input and output without the shell tools, else no.",
     ),
 ]
 PrintConfig = Annotated[
@@ -105,7 +110,7 @@ def serve(
     landlock: Landlock = None,
     print_config: PrintConfig = None,
 ) -> None:
-    """Serve the file tools to any MCP client, over standard input and output or HTTP."""
+    """Serve file tools to any MCP client, over standard input and output or HTTP."""
     _serve(
         ServeOptions(
             root=tuple(root),

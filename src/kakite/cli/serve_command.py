@@ -97,8 +97,8 @@ def _prepare(options: ServeOptions) -> Callable[[], None]:
 
 
 _WAITING = (
-    "waiting for an MCP client on standard input, which is your terminal; Ctrl-C ends it\n"
-    "`--print-config CLIENT` shows how a client is told of it; `--http 127.0.0.1:8811` listens instead\n"
+    "waiting for an MCP client on standard input, which is your terminal; end with Ctrl-C\n"
+    "`--print-config CLIENT` shows how to add it to a client; `--http 127.0.0.1:8811` listens instead\n"
 )
 
 
@@ -114,7 +114,7 @@ def _open_workspace(options: ServeOptions, history: EditLog | None = None) -> Wo
     try:
         return Workspace(options.root, denied=denied, history=history)
     except WorkspaceError as error:
-        hint = "give a folder that is there and that you may read"
+        hint = "give an existing folder that you may read"
         raise UsageError(f"--root: {error.message}", hint=hint, code=error.code) from error
 
 
@@ -159,7 +159,9 @@ def _confine(folders: Sequence[str], after_edit: Sequence[AfterEditCommand], *, 
     except OSError as error:
         achieved, told = False, f"the kernel refused: {error.strerror}"
     if asked and not achieved:
-        raise ConfinementError(f"the server cannot be confined: {told}", hint="serve without --landlock")
+        raise ConfinementError(
+            f"the kernel cannot confine the server: {told}", hint="serve without --landlock"
+        )
     if asked:
         sys.stderr.write(f"confined to {', '.join(folders)} {told}\n")
     if achieved and needed:
@@ -183,8 +185,8 @@ def _find_program_places(
 def _format_confinement(needed: Sequence[CommandAccess]) -> str:
     """Return what is told of the commands once the kernel confines them: which of them cannot run, too."""
     lines = [
-        "commands of after_edit are confined by the kernel (Landlock): of your home they read what their "
-        "programs run by; --no-landlock lets them read everything\n"
+        "the kernel (Landlock) confines the commands of after_edit: in your home they can read only what "
+        "their programs need; --no-landlock lets them read everything\n"
     ]
     for each in needed:
         shut = [file for file in each.files if not _can_read(file)]
@@ -224,8 +226,10 @@ def load_header_token(variable: str, environ: Mapping[str, str]) -> str:
 
     token = environ.get(variable, "")
     if token != token.strip() or not (token.isascii() and token.isprintable()):
-        hint = "use ASCII letters, digits and signs, without blanks around: no client can send another"
-        raise UsageError(f"{variable} holds what no header can carry", hint=hint)
+        hint = (
+            "use ASCII letters, digits and signs, without spaces around them: clients can send nothing else"
+        )
+        raise UsageError(f"{variable} has characters that a header cannot carry", hint=hint)
     return token
 
 

@@ -82,7 +82,7 @@ def _parse_block(value: object) -> object:
         try:
             value = yaml.safe_load(value)
         except (yaml.YAMLError, RecursionError) as error:
-            raise ValueError(f"it is no YAML: {error}") from error
+            raise ValueError(f"it is not YAML: {error}") from error
     return {"enabled": value} if isinstance(value, bool) else value
 
 
@@ -109,7 +109,7 @@ def _check_commands(commands: dict[str, list[str]]) -> dict[str, list[str]]:
 
 def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
     if words and not words[0].strip():
-        raise ValueError("the first word names the program, and is empty")
+        raise ValueError("the first word must name a program, but is empty")
     return words
 
 
@@ -124,9 +124,9 @@ class EditorServerSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field("text-editor", min_length=1, max_length=64, description="What it is called")
+    name: str = Field("text-editor", min_length=1, max_length=64, description="The server's name")
     command: Annotated[tuple[str, ...], AfterValidator(_check_words)] = Field(
-        (), description="The words that start it; none: Kakite's own editor"
+        (), description="The command that starts it, as a list of words; empty: Kakite's own editor"
     )
 
 
@@ -136,13 +136,14 @@ class TextEditorSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(
-        default=True, description="Whether there is one; servers of forges are then not offered"
+        default=True,
+        description="Whether the run has an editor; if it has one, the servers of forges are not offered",
     )
     on_failure: OnFailure = Field(
-        "continue", description="Without an editor that should be there: go on with commands, or `fail`"
+        "continue", description="If the editor does not start: `continue` with commands only, or `fail`"
     )
     mcp_server: EditorServerSettings = Field(
-        default_factory=lambda: EditorServerSettings.model_validate({}), description="Which one"
+        default_factory=lambda: EditorServerSettings.model_validate({}), description="The editor's MCP server"
     )
 
 
@@ -153,7 +154,7 @@ class Settings(BaseModel):
 
     model: str = Field("", description="The language model, `PROVIDER:NAME`")
     base_url: Annotated[str, AfterValidator(_check_base_url)] = Field(
-        "", description="Address of an API that speaks the provider's format"
+        "", description="Address of a server that speaks the provider's API"
     )
     sandbox: str = Field(
         "auto",
@@ -161,67 +162,77 @@ class Settings(BaseModel):
     )
     approve: Approve = Field(
         "ask",
-        description="What goes without a question: `ask` nothing but looking, `edits` "
-        "changes of files too, `all` everything",
+        description="What runs without asking you: `ask` (only reading), `edits` (also changes to files) or "
+        "`all`",
     )
-    max_turns: int = Field(100, ge=1, description="Replies of the model after which a run stops, resumable")
+    max_turns: int = Field(
+        100, ge=1, description="Stop a run after this many replies of the model; you can resume it"
+    )
     network: Network = Field(
         "off",
-        description="What commands reach: `off` nothing, `registries` those of packages, `open` the public",
+        description="What commands can reach: `off` (nothing), `registries` (package registries) or `open` "
+        "(all public addresses)",
     )
     hosts: Hosts = Field(
-        (), description="Hosts that `registries` allows besides: `name`, `*.name`, `name:port`"
+        (), description="More hosts to allow with `registries`: `name`, `*.name` or `name:port`"
     )
     setup: Literal["auto", "off"] = Field(
-        "auto", description="Whether dependencies are installed at the start"
+        "auto", description="Whether Kakite first installs what the project needs"
     )
     context_tokens: Annotated[int | None, Field(ge=4000)] = Field(
-        None, description="Tokens that the model can take, where Kakite does not know or is wrong"
+        None, description="The model's context window in tokens, where Kakite does not know it or is wrong"
     )
     tool_calls: Literal["auto", "native", "fenced"] = Field(
-        "auto", description="How the model calls tools: in its provider's form, or as fenced JSON"
+        "auto",
+        description="How the model calls tools: `native` (in its provider's form) or `fenced` (as fenced "
+        "JSON)",
     )
-    budget_usd: PositiveAmount = Field(None, description="US dollars that a task may cost")
-    budget_tokens: Count = Field(None, description="Tokens that a task may use up, read and written")
-    budget_minutes: PositiveAmount = Field(None, description="Minutes that a task may be at work")
-    budget_calls: Count = Field(None, description="Tool calls that a task may make")
+    budget_usd: PositiveAmount = Field(None, description="Limit for a task's cost, in US dollars")
+    budget_tokens: Count = Field(None, description="Limit for a task's tokens, read and written")
+    budget_minutes: PositiveAmount = Field(None, description="Limit for a task's working time, in minutes")
+    budget_calls: Count = Field(None, description="Limit for a task's tool calls")
     daily_usd: PositiveAmount = Field(
-        None, description="US dollars that all tasks of a day may cost together"
+        None, description="Limit for the cost of all tasks in a day, in US dollars"
     )
-    daily_tokens: Count = Field(None, description="Tokens that all tasks of a day may use up together")
+    daily_tokens: Count = Field(None, description="Limit for the tokens of all tasks in a day")
     daily_minutes: PositiveAmount = Field(
-        None, description="Minutes that all tasks of a day may be at work together"
+        None, description="Limit for the working time of all tasks in a day, in minutes"
     )
-    daily_calls: Count = Field(None, description="Tool calls that all tasks of a day may make together")
+    daily_calls: Count = Field(None, description="Limit for the tool calls of all tasks in a day")
     text_editor_mcp: Annotated[TextEditorSettings, BeforeValidator(_parse_block)] = Field(
         default_factory=lambda: TextEditorSettings.model_validate({}),
         description="The editor of a run: `enabled`, `on_failure`, `mcp_server`",
     )
     edit_format: Literal["auto", "quote", "anchors", "patch"] = Field(
         "auto",
-        description="How a run's model names the text that it edits; `auto`: as is known to be best for it",
+        description="How a run's model names the text to edit; `auto`: what works best with the model",
     )
     after_edit: Annotated[
         dict[str, list[str]], BeforeValidator(_parse_commands), AfterValidator(_check_commands)
     ] = Field(
         default_factory=dict,
-        description="Commands for files that the tools of `kakite serve` or `kakite edit` wrote, by pattern",
+        description="Commands to run on files after `kakite serve` or `kakite edit` wrote them, by file "
+        "pattern",
     )
-    servers: Names = Field((), description="MCP servers of your own files that the model may use besides")
-    debate_sides: Names = Field(("codex", "claude"), description="Who argues in a debate, by name")
+    servers: Names = Field(
+        (), description="More MCP servers that the model may use, by their names in your own files"
+    )
+    debate_sides: Names = Field(("codex", "claude"), description="Who takes part in a debate, by name")
     debate_participants: Annotated[dict[str, dict[str, object]], BeforeValidator(_parse_names)] = Field(
-        default_factory=dict, description="Further participants, or other commands of the known ones, by name"
+        default_factory=dict, description="More participants, or other commands for the known ones, by name"
     )
-    history_days: int = Field(30, ge=1, le=36_500, description="Days after which the journal forgets edits")
-    collab_origins: Names = Field((), description="Addresses that people reach shared pages by, over a proxy")
+    history_days: int = Field(30, ge=1, le=36_500, description="Days after which Kakite forgets edits")
+    collab_origins: Names = Field(
+        (), description="Addresses of proxies through which people open shared pages"
+    )
     collab_people: Annotated[
         dict[str, dict[str, Literal["none", "read", "write"]]], BeforeValidator(_parse_names)
-    ] = Field(default_factory=dict, description="What people may do with which pages, by their names")
+    ] = Field(default_factory=dict, description="Who may read or write which pages, by the people's names")
     collab_oidc: Annotated[dict[str, str], BeforeValidator(_parse_names)] = Field(
         default_factory=dict, description="Who signs people in for shared pages: `issuer`, `client`, `claim`"
     )
-    collab_proxy_header: str = Field("", description="Header in which a proxy names who signed in")
-    collab_proxy_addresses: Names = Field((), description="Addresses from which that header is believed")
+    collab_proxy_header: str = Field("", description="Header in which a proxy says who signed in")
+    collab_proxy_addresses: Names = Field((), description="Addresses of proxies whose header Kakite trusts")
 
 
 _EDITOR = "text_editor_mcp"
@@ -229,11 +240,11 @@ REPOSITORIES = "repositories"
 """The section with settings for some repositories. Only in files that are the person's own."""
 EDITOR_ENABLED = "TEXT_EDITOR_MCP_ENABLED"
 EXTRA_KEYS: Mapping[str, str] = {
-    REPOSITORIES: "Settings for some repositories, by path or address; only in files that are your own",
+    REPOSITORIES: "Settings for single repositories, by path or address; only in your own files",
 }
 """What a file may have besides settings."""
 EXTRA_VARIABLES: Mapping[str, str] = {
-    EDITOR_ENABLED: "Whether runs have the editor, as `enabled` of `text_editor_mcp` says",
+    EDITOR_ENABLED: "Whether runs have an editor, like `enabled` in `text_editor_mcp`",
 }
 """Variables that say a setting besides the one that has its name."""
 
@@ -379,7 +390,7 @@ def _read_file(path: Path, *, required: bool = False) -> dict[str, object]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise ConfigError(f"`{path}` must hold settings, one `name: value` a line")
+        raise ConfigError(f"`{path}` must hold settings, one `name: value` per line")
     values = cast("dict[str, object]", found)
     with _add_line_number(f"`{path}`", text):
         _check_names(values, (*Settings.model_fields, REPOSITORIES), f"`{path}`")
@@ -390,7 +401,7 @@ def _read_file(path: Path, *, required: bool = False) -> dict[str, object]:
     for pattern, section in cast("dict[object, object]", sections).items():
         where = f"`{path}`, `{REPOSITORIES}`, `{pattern}`"
         if not isinstance(pattern, str) or not isinstance(section, dict):
-            raise ConfigError(f"{where}: there must be an address, and settings below it")
+            raise ConfigError(f"{where}: write an address, and settings below it")
         with _add_line_number(where, text, REPOSITORIES, pattern):
             _check_values(cast("dict[str, object]", section), where)
     return values
@@ -408,7 +419,7 @@ def find_broken_files(environ: Mapping[str, str] = os.environ) -> Iterator[Confi
 
 def _format_error(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        why = error.problem or error.context or "it is no YAML"
+        why = error.problem or error.context or "it is not YAML"
         return f"line {error.problem_mark.line + 1}: {why}"
     return str(error)
 
@@ -455,7 +466,7 @@ def _check_names(values: Iterable[str], known: Collection[str], where: str) -> N
     for name in values:
         if name not in known:
             near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+            hint = f"did you mean `{near[0]}`?" if near else f"use one of {', '.join(known)}"
             error = ConfigError(f"{where}: there is no setting `{name}`", hint=hint, code="unknown_setting")
             raise error.with_setting(name)
 
@@ -505,8 +516,8 @@ def _narrow(values: dict[str, object], found: Mapping[str, object]) -> None:
             _merge_values(values, {name: found[name]})
         else:
             typer.echo(
-                f"kakite.yaml: `{name}` is left out, since a repository may only narrow what is allowed; "
-                "if the file is yours, KAKITE_CONFIG=kakite.yaml takes all of it",
+                f"kakite.yaml: `{name}` is ignored: a repository's file may only restrict what is allowed; "
+                "if the file is yours, KAKITE_CONFIG=kakite.yaml uses all of it",
                 err=True,
             )
 

@@ -57,7 +57,7 @@ class SuggestionFiles:
         Raises:
             SuggestionGoneError: there is none, or none for this folder.
         """
-        gone = SuggestionGoneError(f"there is no suggestion `{identity[:80]}` to accept, or no longer")
+        gone = SuggestionGoneError(f"there is no suggestion `{identity[:80]}`, or it is gone")
         if not _ID.fullmatch(identity):
             raise gone
         try:
@@ -67,7 +67,9 @@ class SuggestionFiles:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise gone from error
         if root != self._root:
-            raise SuggestionGoneError(f"the suggestion `{identity}` is for files below `{root}`: go there")
+            raise SuggestionGoneError(
+                f"the suggestion `{identity}` is for files below `{root}`: run the command there"
+            )
         return suggestion
 
     def remove(self, identity: str) -> None:

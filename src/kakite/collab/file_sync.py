@@ -388,7 +388,7 @@ class FileSync:
     def _merge_file(self, found: FileText) -> None:
         """Bring into the text what others wrote into the file."""
         if not found.is_text:
-            self._problem = "the file is no text any more; the text that was here stays in this page"
+            self._problem = "the file is not text any more; the text that was here stays in this page"
             self._notify_state()
             return
         before = str(self._text)

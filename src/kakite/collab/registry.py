@@ -294,7 +294,7 @@ class DocumentRegistry:
             raise DocumentTooLargeError(f"`{name}` has more than {MAX_SIZE:,} bytes")
         found = FileText.from_bytes(file.data, stored.encoding if stored is not None else "")
         if not found.is_text:
-            raise DocumentTooLargeError(f"`{name}` is no text", code="not_text")
+            raise DocumentTooLargeError(f"`{name}` is not text", code="not_text")
         if stored is not None:
             self.take_runs(_decode_runs(stored))
         return found

@@ -1,7 +1,7 @@
 """Durable workflows on Temporal, for many machines: the server keeps the journal, and any worker continues.
 
 Needs the extra ``temporal`` and a server. Workflows run outside of the library's sandbox: they are pure by
-contract, and ``kakite.testing.in_memory_workflows`` finds those that are not.
+contract, and ``kakite_testing.in_memory_workflows`` finds those that are not.
 
 What an activity leaves on its machine (an open sandbox, a work tree) helps the next one only on the same
 machine, but a server gives activities to any worker. So a workflow has a worker session: an activity that

@@ -197,7 +197,7 @@ def _parse_object(line: str) -> Json:
 
 
 def _refuse_constant(name: str) -> object:
-    raise JsonlRequestError(f"the line is not JSON: {name} is no number there")
+    raise JsonlRequestError(f"the line is not JSON: {name} is not a number there")
 
 
 def _parse_finite(digits: str) -> float:
@@ -215,7 +215,7 @@ def _check_keys(value: Json, known: Sequence[str], what: str) -> None:
     near = [name for name in (_KNOWN_AS.get(strange),) if name in known] or get_close_matches(
         strange, known, 1
     )
-    meant = f'; did you mean "{near[0]}"?' if near else f"; known are {', '.join(known)}"
+    meant = f'; did you mean "{near[0]}"?' if near else f"; use one of {', '.join(known)}"
     raise JsonlRequestError(f'{what} has no "{strange[:60]}"{meant}')
 
 

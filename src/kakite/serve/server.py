@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import mcp_types as mcp
@@ -19,7 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from kakite import __version__
 from kakite.serve.convert import to_call, to_mcp_result, to_mcp_tool
 from kakite.tools import ElicitationCallback, bind_call
-from kakite.tools.toolset import ToolCall, ToolResult, Toolset
+from kakite.tools.toolset import ToolResult, Toolset
 
 log = logging.getLogger(__name__)
 
@@ -47,14 +48,6 @@ def build_server(
     ) -> mcp.ListToolsResult:
         return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in await toolset.list_tools()])
 
-    async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
-        call = to_call(params, context.meta or {})
-        with bind_call(session=_get_session_key(context), elicit=_build_asker(context)):
-            if "progress_token" not in (context.meta or {}):
-                return to_mcp_result(await _call_tool(toolset, call))
-            async with _report_progress(context):
-                return to_mcp_result(await _call_tool(toolset, call))
-
     return Server(
         name,
         title=title,
@@ -62,7 +55,7 @@ def build_server(
         instructions=instructions,
         cache_hints={"tools/list": CacheHint(ttl_ms=TOOLS_TTL_MS, scope="public")},
         on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        on_call_tool=partial(_call_tool, toolset),
     )
 
 
@@ -100,16 +93,23 @@ def _build_asker(context: Context) -> ElicitationCallback | None:
 _YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-async def _call_tool(toolset: Toolset, call: ToolCall) -> ToolResult:
-    try:
-        return await toolset.call(call)
-    except Exception:  # the client gets a code, the log the traceback
-        log.exception("`%s` failed", call.name)
-        return ToolResult(
-            text=f"Error (internal): `{call.name}` failed inside of Kakite; its log has the details",
-            is_error=True,
-            code="internal",
-        )
+async def _call_tool(
+    toolset: Toolset, context: Context, params: mcp.CallToolRequestParams
+) -> mcp.CallToolResult:
+    meta = context.meta or {}
+    telling = _report_progress(context) if "progress_token" in meta else nullcontext()
+    with bind_call(session=_get_session_key(context), elicit=_build_asker(context)):
+        try:
+            async with telling:
+                result = await toolset.call(to_call(params, meta))
+        except Exception:  # the client gets a code, the log the traceback
+            log.exception("`%s` failed", params.name)
+            result = ToolResult(
+                text=f"Error (internal): `{params.name}` failed inside of Kakite; its log has the details",
+                is_error=True,
+                code="internal",
+            )
+    return to_mcp_result(result)
 
 
 @asynccontextmanager

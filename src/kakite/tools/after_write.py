@@ -17,7 +17,7 @@ from kakite.tools.after_edit import AfterEditCommand
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.text_pages import truncate_text
 from kakite.tools.toolset import JsonObject
-from kakite.workspace import WorkspaceError
+from kakite.workspace import Workspace, WorkspaceError
 from kakite.workspace.landlock import is_confined
 
 MAX_COMMAND = 10.0  # s, of one command for one file
@@ -52,7 +52,7 @@ def run_after_write(scope: Scope, written: Sequence[WrittenFile]) -> AfterWriteR
     for each in written:
         now = each
         for command in scope.after_edit:
-            if command.matches(scope.to_root_relative(each.path)):
+            if command.matches(_to_root_relative(scope.workspace, each.path)):
                 found = _run_after_edit_command(scope, command, each.path, deadline)
                 findings += [found] if found["exit_code"] or found["output"] else []
                 done.told += _format_finding(found)
@@ -65,6 +65,13 @@ def run_after_write(scope: Scope, written: Sequence[WrittenFile]) -> AfterWriteR
         done.details["syntax"] = problems
         done.told += [format_syntax_problem(each) for each in problems]
     return done
+
+
+def _to_root_relative(workspace: Workspace, path: str) -> str:
+    """Return a path from the root that it lies below; the innermost one, if it lies below several."""
+    full = workspace.canonicalize(path)
+    below = [full.removeprefix(f"{root}/") for root in workspace.roots if full.startswith(f"{root}/")]
+    return min(below, key=len, default=full.lstrip("/"))
 
 
 def check_syntax(written: Sequence[WrittenFile]) -> list[JsonObject]:
@@ -97,17 +104,17 @@ def _run_after_edit_command(
     scope: Scope, command: AfterEditCommand, path: str, deadline: float
 ) -> JsonObject:
     """Run a command for one file; return how it ended."""
-    file = scope.canonicalize(path)
+    file = scope.workspace.canonicalize(path)
     argv = tuple(word.replace("{file}", file) for word in command.argv)
     answer: JsonObject = {"path": path, "command": shlex.join(command.argv), "exit_code": None, "output": ""}
     left = min(MAX_COMMAND, deadline - time.monotonic())
     if left <= 0:
         return answer | {"output": f"not run: the commands before took {MAX_ALL:.0f} s"}
-    root = scope.workspace.roots[0]
+    root = scope.whole.roots[0]
     # As `run_command` runs programs: never the whole environment, where a client may have put its keys.
     environment = build_base_environment(os.environ, os.environ.get("HOME") or root)
     try:
-        with scope.workspace.open_folder(".") as folder:
+        with scope.whole.open_folder(".") as folder:
             launch = ProcessSpec(argv=argv, env=environment, cwd=f"/proc/self/fd/{folder}")
             ended = asyncio.run(run(launch, timeout=left, limit=OUTPUT_SHOWN))
     except (ProcessError, WorkspaceError) as error:
@@ -155,14 +162,14 @@ def _amend_file(scope: Scope, written: WrittenFile, done: AfterWriteResult) -> W
     """Return the file as the commands left it; what they changed becomes a part of the write."""
     path = written.path
     try:
-        file = scope.amend(path, written.after.to_bytes())
+        file = scope.workspace.amend(path, written.after.to_bytes())
     except WorkspaceError as error:
         done.told.append(f"Warning: `{path}` is not what was written any more: {error.message}")
         return written
     if file is None:
         return written
     if is_binary(file.data):
-        done.told.append(f"The commands changed `{path}` further, into what is no text")
+        done.told.append(f"The commands changed `{path}` further, into something that is not text")
         return written
     old, after = written.after.text, SourceText.from_bytes(file.data)
     changes = ChangeSet.of(len(old), [Change(0, len(old), after.text).narrow(old)])

@@ -61,8 +61,7 @@ def validate_arguments(tool: Tool, arguments: JsonObject) -> JsonObject:
     properties: JsonObject = tool.parameters.get("properties", {})
     given = {
         name: _coerce_types(
-            _coerce_whole_numbers(_drop_nulls(_coerce_list(value, properties.get(name, {})))),
-            properties.get(name, {}),
+            _drop_nulls(_coerce_list(value, properties.get(name, {}))), properties.get(name, {})
         )
         for name, value in arguments.items()
         if value is not None or name in required or name not in properties
@@ -106,7 +105,7 @@ def suggest_name(name: str, known: Iterable[str], *, none: str = "there is none 
         return none
     alike = [each for group in _ALIKE if name in group for each in group if each in names]
     near = alike or difflib.get_close_matches(name[:_SHOWN], names, n=1)
-    return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
+    return f"did you mean `{near[0]}`?" if near else f"use one of {', '.join(names)}"
 
 
 def _to_tool_error(tool: Tool, error: ValidationError) -> ToolError:
@@ -159,7 +158,9 @@ def _list_types(schema: JsonObject) -> list[str]:
 
 
 def _coerce_types(value: Any, schema: JsonObject) -> Any:
-    """Return a value with numbers and booleans for texts that say them, where no text is taken."""
+    """Return a value as the schema has it: 1 for 1.0, and numbers and booleans for texts that say them."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     kinds = _list_types(schema)
     if isinstance(value, str):
         return value if "string" in kinds else _coerce_text(value, kinds)
@@ -199,13 +200,3 @@ def _drop_nulls(value: Any) -> Any:
 
 def _has_non_strings(values: list[Any]) -> bool:
     return not values or not all(isinstance(each, str) for each in values)
-
-
-def _coerce_whole_numbers(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_coerce_whole_numbers(each) for each in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {name: _coerce_whole_numbers(each) for name, each in cast("JsonObject", value).items()}
-    return value

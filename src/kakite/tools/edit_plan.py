@@ -95,13 +95,12 @@ def apply_plan(
     """
     if preview:
         planned = plan()
-        _check_read(scope, planned)
         ready = _prepare(scope, planned)
         for each in ready.writings:
-            scope.check_writable(each.path)
+            scope.workspace.check_writable(each.path)
         warned = _add_syntax_warnings(build_preview_result(ready.diff, ready.bound), planned)
         return _add_hard_link_note(warned, _count_hard_links(scope, ready))
-    with scope.lock_files(paths):
+    with scope.workspace.turn(paths):
         for tries_left in reversed(range(TRIES)):
             raise_if_cancelled()
             try:
@@ -130,7 +129,6 @@ def _check_read(scope: Scope, planned: EditPlan) -> None:
 
 
 def _write_plan(scope: Scope, planned: EditPlan, by: Author) -> ToolResult:
-    _check_read(scope, planned)
     ready = _prepare(scope, planned)
     raise_if_cancelled()
     if is_stale(ready.bound):
@@ -139,7 +137,7 @@ def _write_plan(scope: Scope, planned: EditPlan, by: Author) -> ToolResult:
     notes = scope.hold_notes(each.path for each in ready.writings)
     with ExitStack() as held:
         try:
-            scope.write_all(ready.writings, by=by, on_locked=lambda: held.enter_context(notes))
+            scope.workspace.write_all(ready.writings, by=by, on_locked=lambda: held.enter_context(notes))
         except WorkspaceError as error:
             if error.code in _CHANGED_MEANWHILE:
                 raise _ConcurrentWriteError(error) from error
@@ -154,7 +152,7 @@ def _count_hard_links(scope: Scope, ready: _PreparedPlan) -> dict[str, int]:
     for each in ready.writings:
         if each.expected is not None:
             with suppress(WorkspaceError):  # the write tells what is wrong
-                found[each.path] = scope.count_hard_links(each.path)
+                found[each.path] = scope.workspace.count_hard_links(each.path)
     return {path: count for path, count in found.items() if count}
 
 
@@ -266,9 +264,15 @@ def check_size(path: str, characters: int) -> None:
         )
 
 
-def _check_sizes(plan: EditPlan) -> None:
+def _check_contents(plan: EditPlan) -> None:
     for edit in plan.edits:
         check_size(edit.path, edit.changes.new_length)
+        if any("\0" in each.insert for each in edit.changes.changes):
+            raise ToolError(
+                f"`{edit.path}` would become a binary file: the new text has a NUL character in it",
+                hint="nothing was changed; write an escape of the language, such as \\0, or leave it out",
+                code="binary_file",
+            )
     if sum(edit.changes.new_length for edit in plan.edits) > MAX_BATCH:
         raise ToolError(
             f"the files would be larger than {MAX_BATCH >> 20} MiB together",
@@ -277,21 +281,12 @@ def _check_sizes(plan: EditPlan) -> None:
         )
 
 
-def _check_text(plan: EditPlan) -> None:
-    for edit in plan.edits:
-        if any("\0" in each.insert for each in edit.changes.changes):
-            raise ToolError(
-                f"`{edit.path}` would become a binary file: the new text has a NUL character in it",
-                hint="nothing was changed; write an escape of the language, such as \\0, or leave it out",
-                code="binary_file",
-            )
-
-
 def _prepare(scope: Scope, plan: EditPlan) -> _PreparedPlan:
-    _check_sizes(plan)
-    _check_text(plan)
+    _check_read(scope, plan)
+    _check_contents(plan)
+    canonicalize = scope.workspace.canonicalize
     writings = [*map(_to_file_write, plan.edits), *plan.writings]
-    becoming = [(scope.canonicalize(each.path), each.expected, each.version) for each in writings]
+    becoming = [(canonicalize(each.path), each.expected, each.version) for each in writings]
     changed = tuple(each for each in writings if each.version != each.expected)
     diff = "".join([*(edit.diff for edit in plan.edits), plan.diff])
     return _PreparedPlan(diff, changed, compute_digest(becoming))

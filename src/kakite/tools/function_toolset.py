@@ -33,18 +33,13 @@ class FunctionToolset:
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Check the arguments and perform the call; what the model did wrong becomes an error result."""
-        names_codes = True
+        offer = self._offers.get(call.name)
         try:
-            offer = self._find(call.name)
-            names_codes = offer.names_codes
+            if offer is None:
+                hint = suggest_name(call.name, self._offers)
+                raise ToolError(f"there is no tool `{call.name[:100]}`", hint=hint, code="unknown_tool")
             arguments = validate_arguments(offer.tool, call.arguments)
             with bind_call(preview=call.bound, cwd=call.folder):
                 return await offer.perform(arguments)
         except KakiteError as error:
-            return to_error_result(error, names_code=names_codes)
-
-    def _find(self, name: str) -> FunctionTool:
-        if name in self._offers:
-            return self._offers[name]
-        hint = suggest_name(name, self._offers)
-        raise ToolError(f"there is no tool `{name[:100]}`", hint=hint, code="unknown_tool")
+            return to_error_result(error, names_code=offer is None or offer.names_codes)

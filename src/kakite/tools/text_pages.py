@@ -6,12 +6,13 @@ Bytes that are no text are shown as ``\xNN``, and calls may name them in the sam
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from kakite.tools.arguments import ToolError
-from kakite.workspace import Entry, Listing
+from kakite.workspace import Entry, Listing, Workspace
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPELLED = re.compile(r"\\x([89a-f][0-9a-f])")
@@ -85,6 +86,36 @@ def format_listing(listing: Listing, told: Callable[[Entry], str], way_on: str) 
         *lines,
         f"… {len(lines):,} entries; left out: {join_names(left_out, UNLISTED_NAMED)}{more}; {way_on}",
     ]
+
+
+_AROUND = 12  # characters: what is said of an entry, and its line end
+
+
+def list_folder(
+    workspace: Workspace, path: str, *, limit: int, size: int, depth: int = 1, ignored: bool = True
+) -> Listing:
+    """List a folder, as ``Workspace.walk``; ``size`` is in characters as answers spell them."""
+    return workspace.walk(
+        path,
+        depth=depth,
+        limit=limit,
+        size=size,
+        measure=lambda name: _AROUND + len(escape_bytes(name)),
+        ignored=ignored,
+    )
+
+
+def list_tree(
+    workspace: Workspace, path: str, *, depth: int, limit: int, size: int
+) -> tuple[Listing, list[str]]:
+    """List a folder without what is ignored, and name what is left out of the folder itself for that."""
+    listing = list_folder(workspace, path, depth=depth, limit=limit, size=size, ignored=False)
+    if any(not each.path for each in listing.unlisted):
+        return listing, []
+    kept = {entry.path for entry in listing}
+    top = list_folder(workspace, path, limit=limit, size=sys.maxsize)
+    left_out = [entry for entry in top if entry.path not in kept]
+    return listing, [f"{entry.path}/" if entry.is_folder else entry.path for entry in left_out]
 
 
 def find_line_number(text: str, offset: int) -> int:
@@ -183,7 +214,7 @@ def _parse_ranges(view_range: Range | list[Range] | None) -> list[Range]:
     if all(isinstance(each, list) and _is_line_pair(cast("list[Any]", each)) for each in given):
         return given
     raise ToolError(
-        f"`view_range` {truncate_name(str(view_range))} is no range of lines",
+        f"`view_range` {truncate_name(str(view_range))} is not a range of lines",
         hint="give the first and the last line, as [1, 50], or several such pairs; -1 stands for the end",
     )
 

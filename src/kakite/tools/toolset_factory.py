@@ -87,14 +87,14 @@ def open_toolset(
 def _check_sets(names: Sequence[str], commands: CommandRules, editor_name: str) -> None:
     for name in names:
         if name not in SETS:
-            raise UsageError(f"there is no set of tools `{name}`", hint=f"known are {', '.join(SETS)}")
+            raise UsageError(f"there is no set of tools `{name}`", hint=f"use some of {', '.join(SETS)}")
     if commands != ALLOW_ALL and "shell" not in names:
         raise UsageError(
             "there are rules for commands, but no tool that runs commands", hint="add the set shell"
         )
     if not _NAME.fullmatch(editor_name):
         hint = "use up to 50 ASCII letters, digits, `_` and `-`"
-        raise UsageError(f"`{editor_name}` is no name for a tool", hint=hint)
+        raise UsageError(f"`{editor_name}` is not a valid tool name", hint=hint)
 
 
 def _create_format_tools(scope: Scope, editor: EditorOptions, run: str) -> list[FunctionTool]:

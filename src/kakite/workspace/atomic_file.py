@@ -132,11 +132,6 @@ def require_writable(place: FileSlot, *, exists: bool) -> None:
             raise OSError(number, os.strerror(number))
 
 
-def stage_content(step: WriteStep, data: bytes, like: os.stat_result | None, mode: int | None) -> None:
-    """Write content beside the place, with the attributes of the file that it is to replace."""
-    _write_file(step.place, step.temporary, data, like, mode)
-
-
 def swap_in(step: WriteStep) -> None:
     """Let what stands beside have the name, if what is there is what was expected; else nothing happens.
 
@@ -223,21 +218,6 @@ def remove_folders(root: int, folders: Sequence[str]) -> None:
                 os.close(upper)
 
 
-def require_expected(path: str, expected: str | None, data: bytes | None, known: bytes | None = None) -> None:
-    """Raise unless what is there is what was expected; None stands for no file.
-
-    ``known`` is the content of the version expected, where the caller has it.
-    """
-    if expected is None and data is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-    if expected is not None and data is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    if expected is None or data is None or data == known:
-        return
-    if known is not None or compute_version(data) != expected:
-        raise make_stale_error(path)
-
-
 def make_stale_error(path: str) -> WorkspaceError:
     """Return the error for a file that is not what the caller has read."""
     return WorkspaceError(
@@ -280,7 +260,7 @@ def _link_backup(place: FileSlot, backup: str) -> None:
         if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK}:
             raise
         data, status = read_content(place, place.path)
-        _write_file(place, backup, data or b"", status, None)
+        write_beside(place, backup, data or b"", status, None)
 
 
 def _rename(place: FileSlot, old: str, new: str) -> None:
@@ -312,9 +292,10 @@ def _try_read(place: FileSlot, name: str) -> bytes | Literal[""] | None:
         return ""  # a link, a folder, a device: not the file that was read
 
 
-def _write_file(
+def write_beside(
     place: FileSlot, name: str, data: bytes, like: os.stat_result | None, mode: int | None
 ) -> None:
+    """Write content beside the place, with the attributes of the file that it is to replace."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(name, flags, 0o600 if like else 0o666, dir_fd=place.folder)
     with open(file, "wb") as stream:

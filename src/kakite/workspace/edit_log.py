@@ -110,7 +110,8 @@ class EditLog:
         self._days = days
         self._roots: tuple[str, ...] = ()
         self._ending = threading.Event()
-        self._locks = FileLocks(file.parent / "writing.lock" if file else None, self._ending)
+        self.locks = FileLocks(file.parent / "writing.lock" if file else None, self._ending)
+        """Of the files, by their absolute paths: who holds one is the only one that writes the file."""
         self._guard = threading.RLock()
         self._opened: sqlite3.Connection | None = None
         self._since_pruned = 0
@@ -144,24 +145,6 @@ class EditLog:
         with self._open_reader() as database:
             rows = database.execute("SELECT path FROM root ORDER BY place, path").fetchall()
         return tuple(os.fsdecode(path) for (path,) in rows)
-
-    @contextmanager
-    def lock_files(self, *paths: str, wait: bool = True) -> Generator[bool]:
-        """Hold the writes of these files for this thread alone; yield whether they are held.
-
-        They are not only when somebody else holds one of them and we do not ``wait``.
-
-        Raises:
-            WorkspaceError: ``busy`` if somebody else held one of them for 10 seconds; ``history_failed``.
-        """
-        with self._locks.acquire(paths, wait=wait) as held:
-            yield held
-
-    @contextmanager
-    def turn(self, *paths: str) -> Generator[None]:
-        """Hold the turn to plan and make writes of these files, before ``lock_files``; raises as that."""
-        with self._locks.turn(paths):
-            yield
 
     def begin(self, told: Sequence[NewIntent], *, by: Author, undo: bool = False) -> list[Intent]:
         """Tell what is about to happen together; it is on disk when this returns.
@@ -431,7 +414,7 @@ class EditLog:
             database.execute("PRAGMA synchronous = FULL")
             database.execute("PRAGMA secure_delete = FAST")
             if database.execute("PRAGMA user_version").fetchone()[0] != _FORM:
-                with self._locks.acquire_setup():  # changing the edit log's mode does not wait for others
+                with self.locks.acquire_setup():  # changing the edit log's mode does not wait for others
                     database.executescript(
                         f"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; {_SCHEMA}"
                     )

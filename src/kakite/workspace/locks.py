@@ -14,7 +14,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from kakite.backoff import poll_with_backoff
@@ -57,15 +57,13 @@ class FileLocks:
                 raise make_busy_error(name, f"`{name}` is being written by another program")
             yield missing is None
 
-    @contextmanager
-    def turn(self, names: Iterable[str]) -> Generator[None]:
+    def turn(self, names: Iterable[str]) -> AbstractContextManager[bool]:
         """Hold the places in the queues for these names; their locks are others, and taken after these.
 
         Raises:
             WorkspaceError: as ``acquire``.
         """
-        with self.acquire(map(_name_queue, names)):
-            yield
+        return self.acquire(f"{_QUEUE}{name}" for name in names)
 
     @contextmanager
     def acquire_setup(self) -> Generator[None]:
@@ -98,10 +96,6 @@ class FileLocks:
             self._own.add(number)
         stack.callback(self._own.discard, number)
         return True
-
-
-def _name_queue(name: str) -> str:
-    return f"{_QUEUE}{name}"
 
 
 def _try_lock(take: Callable[[int], bool], number: int, waiting: Iterator[None]) -> bool:

@@ -41,11 +41,6 @@ def split_path(relative: str, path: str) -> tuple[str, str]:
     return parent or ".", name
 
 
-def join_path(folder: str, name: str) -> str:
-    """Return the path of a file in a folder, ``.`` being the root."""
-    return name if folder == "." else f"{folder}/{name}"
-
-
 _LOOKS = 8  # at two names that must belong together, while somebody may rename the root
 
 
@@ -209,9 +204,8 @@ def locate(roots: Sequence[Root], path: str) -> tuple[Root, str]:
     """Return the root that a path lies beneath, by its text, and the rest of it.
 
     Raises:
-        WorkspaceError: ``path_escapes``, ``bad_path``, ``root_gone``.
+        WorkspaceError: ``path_escapes``, ``root_gone``.
     """
-    check_name(path)
     if not path.startswith("/"):
         roots[0].require_there(path)
         return roots[0], path
@@ -225,14 +219,13 @@ def locate(roots: Sequence[Root], path: str) -> tuple[Root, str]:
     )
 
 
-def follow(roots: Sequence[Root], path: str, action: Callable[[Root, str], _Done]) -> _Done:
+def follow(roots: Sequence[Root], located: tuple[Root, str], action: Callable[[Root, str], _Done]) -> _Done:
     """Do what is to be done with a path, or with where an absolute link on it leads, beneath a root.
 
     Raises:
-        WorkspaceError: as ``locate``.
         OSError: as the action; EXDEV, ELOOP: the links lead elsewhere, or nowhere.
     """
-    root, relative = locate(roots, path)
+    root, relative = located
     for _ in range(LINK_HOPS):
         try:
             return action(root, relative)

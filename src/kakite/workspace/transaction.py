@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Generator, Sequence
@@ -17,11 +18,10 @@ from kakite.workspace.atomic_file import (
     make_temporary_name,
     read_content,
     remove_folders,
-    require_expected,
     require_writable,
     roll_back,
-    stage_content,
     swap_in,
+    write_beside,
 )
 from kakite.workspace.content import compute_version, format_diff
 from kakite.workspace.edit_log import EditLog
@@ -71,7 +71,10 @@ def commit_writes(plans: Sequence[PlannedWrite], history: EditLog, *, by: Author
     intents = history.begin(told, by=by, undo=undo)
     tried: list[WriteStep] = []
     try:
-        _stage_all(plans, steps)
+        for plan, step in zip(plans, steps, strict=True):
+            if plan.after is not None:
+                with translate_os_errors(plan.said):
+                    write_beside(step.place, step.temporary, plan.after, plan.status, plan.mode)
         for step in steps:
             tried.append(step)
             with translate_os_errors(step.said):
@@ -94,13 +97,6 @@ def recover_writes(steps: Sequence[tuple[Intent, WriteStep]], history: EditLog) 
     settled = all(intent.settled for intent, _ in steps)
     came = [step for _, step in steps if settled or confirm_written(step)]
     _end(steps, came if len(came) == len(steps) else _roll_back_all(came), history)
-
-
-def _stage_all(plans: Sequence[PlannedWrite], steps: Sequence[WriteStep]) -> None:
-    for plan, step in zip(plans, steps, strict=True):
-        if plan.after is not None:
-            with translate_os_errors(plan.said):
-                stage_content(step, plan.after, plan.status, plan.mode)
 
 
 def _give_up(
@@ -232,7 +228,7 @@ def plan_write(place: FileSlot, writing: FileWrite, history: EditLog) -> Planned
     _require_version(place, writing, present, history)
     require_writable(place, exists=present is not None)
     if writing.data is None and present is None:
-        raise FileNotFoundError(2, "No such file or directory")
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     return PlannedWrite(
         place=place,
         said=writing.path,
@@ -478,12 +474,17 @@ def _reconstruct_before(
 
 
 def _require_version(place: FileSlot, writing: FileWrite, present: bytes | None, history: EditLog) -> None:
-    expected = writing.expected
-    try:
-        require_expected(writing.path, expected, present, writing.before)
-    except WorkspaceError as error:
-        assert expected is not None
-        assert present is not None
-        error.version = compute_version(present)
+    """Raise unless what is there is what was expected; None stands for no file."""
+    expected, known = writing.expected, writing.before
+    if expected is None and present is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    if expected is not None and present is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if expected is None or present is None or present == known:
+        return
+    version = compute_version(present)
+    if known is not None or version != expected:
+        error = make_stale_error(writing.path)
+        error.version = version
         error.diff = format_diff(history.find_content(place.key, expected, present), present, place.path)
-        raise
+        raise error

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
+import posixpath
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
+from typing import Self
 
-from kakite.workspace.atomic_file import FileSlot, WriteStep, read_regular, remove_folders, require_size
+from kakite.workspace.atomic_file import (
+    FileSlot,
+    WriteStep,
+    is_temporary,
+    read_regular,
+    remove_folders,
+    require_size,
+)
 from kakite.workspace.content import File, compute_version
 from kakite.workspace.edit_log import EditLog
 from kakite.workspace.edit_log_rows import Author, Intent
@@ -30,9 +41,9 @@ from kakite.workspace.roots import (
     Folders,
     PrivateFolder,
     Root,
+    check_name,
     find_root,
     follow,
-    join_path,
     locate,
     make_folders,
     open_once,
@@ -59,13 +70,16 @@ from kakite.workspace.transaction import (
 from kakite.workspace.write_denylist import DEFAULT_DENYLIST, DenyList, check_repositories
 
 ANONYMOUS = Author()
+_LOOKS = 100
+"""How often a file is opened at most that others replace at the same time."""
 
 
 class Workspace:
     """One or more folders that tools may see, and nothing else.
 
-    Relative paths lie in the first root; absolute ones must lie beneath one of them. May be used from several
-    threads at once; a write waits for others of the same file.
+    Relative paths lie in the first root; absolute ones must lie beneath one of them. A view (``at``) begins
+    at a folder further down. May be used from several threads at once; a write waits for others of the same
+    file.
     """
 
     def __init__(
@@ -81,7 +95,9 @@ class Workspace:
         """
         if not roots:
             raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
-        self._roots: tuple[Root, ...] = tuple(Root(os.fspath(root)) for root in roots)
+        self._roots = [Root(os.fspath(root)) for root in roots]
+        self._narrowed = ""
+        """The absolute path of the folder that a view is of; empty: all of the workspace."""
         self._denied = DenyList(denied)
         self.history = history or EditLog(None)
         self.history.set_roots(self.roots)
@@ -92,15 +108,54 @@ class Workspace:
     def close(self) -> None:
         """Give the folders' descriptors back, once calls in other threads are through with them.
 
-        The workspace cannot be used any more.
+        Neither the workspace nor a view of it can be used any more.
         """
-        self._roots = ()
+        self._roots.clear()
         self.history.close()
 
     @property
     def roots(self) -> tuple[str, ...]:
         """The absolute paths of the roots, the first one being where relative paths start."""
         return tuple(root.path for root in self._roots)
+
+    @property
+    def folder(self) -> str:
+        """The absolute path of the folder where relative paths start."""
+        return self._narrowed or self._roots[0].path
+
+    def at(self, path: str) -> Self:
+        """Return a view of this workspace whose relative paths start at a folder of it.
+
+        A view names nothing outside of its folder. What confines is the workspace: beneath its roots a link
+        may still lead from one folder into another. At the first root, it is all of the workspace.
+
+        Raises:
+            WorkspaceError: it is no folder, or lies out of the workspace.
+        """
+        self._locate(path)
+        folder = self.canonicalize(path)
+        if not self.is_folder(folder):
+            raise WorkspaceError("not_a_directory", path, f"`{path}` is not a folder")
+        return self._narrow("" if folder == self._roots[0].path else folder)
+
+    def _narrow(self, folder: str) -> Self:
+        view = copy.copy(self)
+        view._narrowed = folder
+        return view
+
+    def canonicalize(self, path: str) -> str:
+        """Return the absolute path without detours: two paths with the same one name the same file.
+
+        A root has its real name in it, whichever it was given by. Links further down are not followed.
+        """
+        if path.startswith("/") and (found := find_root(self._roots, path)):
+            path = found[0].get_key(found[1])
+        return posixpath.normpath(posixpath.join(self.folder, path))
+
+    def to_relative(self, path: str) -> str:
+        """Return a path, given absolutely or from the first root, as it is named from this folder on."""
+        full = posixpath.join(self._roots[0].path, path)
+        return full.removeprefix(f"{self.folder.rstrip('/')}/")
 
     def read(self, path: str) -> File:
         """Read a regular file.
@@ -112,16 +167,18 @@ class Workspace:
             data = read_regular(file, path)
         return File(path=real, data=data, version=compute_version(data))
 
-    def get_real_path(self, path: str) -> str:
-        """Return an absolute path with its root's real name in place of the one that the root was given by.
+    def find(self, path: str) -> File | None:
+        """Read a regular file; None if there is nothing.
 
-        Any other path is returned as it is. Links further down are not followed.
+        Raises:
+            WorkspaceError: as ``read``.
         """
-        if not path.startswith("/"):
-            return path
-        root, relative = find_root(self._roots, path) or (None, "")
-        slash = "/" if path.endswith("/") else ""
-        return path if root is None else f"{root.path.rstrip('/')}/{relative}{slash}"
+        try:
+            return self.read(path)
+        except WorkspaceError as error:
+            if error.code != "file_not_found":
+                raise
+            return None
 
     def get_mode(self, path: str) -> int:
         """Return the permission bits of a file.
@@ -189,8 +246,7 @@ class Workspace:
             if plan.after is not None
         )
 
-    @contextmanager
-    def turn(self, paths: Sequence[str]) -> Generator[None]:
+    def turn(self, paths: Iterable[str]) -> AbstractContextManager[object]:
         """Keep other threads and processes that take turns from writing these files while the block lasts.
 
         Who plans a write and carries it out within one turn need not begin again because others are at
@@ -199,14 +255,14 @@ class Workspace:
         Raises:
             WorkspaceError: ``busy`` if others had theirs for 10 seconds; ``history_failed``.
         """
-        with self.history.turn(*{self._get_key(path) for path in paths}):
-            yield
+        return self.history.locks.turn({self._get_key(path) for path in paths})
 
     def _get_key(self, path: str) -> str:
         """Return what stands for the file in a queue: two paths of one file have the same."""
         with suppress(OSError, WorkspaceError), ExitStack() as opened:
             return self._open_slot(opened, {}, path, create_folders=False).key
-        return ascii(path)  # there is no such folder, or it may not be written: this is found out when it is
+        # There is no such folder, or it may not be written: this is found out when it is.
+        return ascii(self.canonicalize(path))
 
     def amend(self, path: str, written: bytes) -> File | None:
         """Take what a program has made of a file into the last write of it, which left ``written``.
@@ -256,17 +312,18 @@ class Workspace:
             WorkspaceError: as they do; ``stale`` if others wrote there after the run that asks.
         """
         # Folders that are missing are there as long as this lasts: a file that comes back may need them.
+        whole = self._narrow("")  # the edit log knows files that no path of a view names
         if path is None:
-            with self._lock_slots(
+            with whole._lock_slots(
                 [(each, True) for each in list_run_files(run or "", self.history)]
             ) as places:
                 return tuple(map(UndoPlan.of, plan_run(places, run or "", self.history)))
         with self._lock_slots([(path, True)]) as (place,):
-            names = [path, *find_other_name(place, self.history)]
-            if len(names) == 1:
+            others = find_other_name(place, self.history)
+            if not others:
                 return (UndoPlan.of(plan_last(place, path, self.history, by)),)
-        with self._lock_slots([(each, True) for each in names]) as places:
-            return tuple(map(UndoPlan.of, plan_move_back(places, names, self.history, by)))
+        with whole._lock_slots([(each, True) for each in (place.key, *others)]) as places:
+            return tuple(map(UndoPlan.of, plan_move_back(places, [path, *others], self.history, by)))
 
     def apply_undo(self, undoing: Sequence[UndoPlan]) -> None:
         """Do what ``undoing`` returned, if it still is what would be done; all of it, or nothing.
@@ -274,7 +331,7 @@ class Workspace:
         Raises:
             WorkspaceError: ``stale`` if one of the files was changed since, by anybody.
         """
-        with self._lock_slots([(each.key, True) for each in undoing]) as places:
+        with self._narrow("")._lock_slots([(each.key, True) for each in undoing]) as places:
             plans = plan_again(places, undoing, self.history)
             commit_writes(plans, self.history, by=ANONYMOUS, undo=True)
 
@@ -359,9 +416,8 @@ class Workspace:
         with translate_os_errors(path), ExitStack() as stack:
             root, folder = self._open(stack, path, os.O_RDONLY | os.O_DIRECTORY)
             real = root.get_relative(folder)
-            top = "" if root is self._roots[0] else f"{root.path.rstrip('/')}/"
-            below = "" if real == "." else f"{real}/"
-            yield from walk_files(folder, top + below, self._build_filter(root, real, path, ignored=ignored))
+            prefix = self.to_relative(root.get_key("" if real == "." else f"{real}/"))
+            yield from walk_files(folder, prefix, self._build_filter(root, real, path, ignored=ignored))
 
     @contextmanager
     def _open_path(self, path: str, flags: int) -> Generator[tuple[Root, int, str]]:
@@ -369,16 +425,22 @@ class Workspace:
         with translate_os_errors(path), ExitStack() as stack:
             root, found = self._open(stack, path, flags)
             real = root.get_relative(found)
+            for _ in range(_LOOKS):
+                if is_temporary(os.path.basename(path)) or not _is_replaced(found, real):
+                    break
+                # It was replaced since it was opened: what is open lies under another name, or under none.
+                root, found = self._open(stack, path, flags)
+                real = root.get_relative(found)
             self._require_visible(root, real, path)
             yield root, found, real
 
     def _open(self, stack: ExitStack, path: str, flags: int) -> tuple[Root, int]:
         """Open what a path names until the stack ends; return it with the root that it lies beneath."""
-
-        def open_at(root: Root, relative: str) -> tuple[Root, int]:
-            return root, stack.enter_context(open_within(root.descriptor, relative, flags))
-
-        return follow(self._roots, path, open_at)
+        return follow(
+            self._roots,
+            self._locate(path),
+            lambda root, relative: (root, stack.enter_context(open_within(root.descriptor, relative, flags))),
+        )
 
     def _require_visible(self, root: Root, real: str, path: str, *, code: str = "no_permission") -> None:
         if any(kept.has_path(root, real) for kept in self._kept):
@@ -394,7 +456,24 @@ class Workspace:
         )
 
     def _locate(self, path: str) -> tuple[Root, str]:
-        return locate(self._roots, path)
+        """Return the root that a path lies beneath, and the rest of it.
+
+        Raises:
+            WorkspaceError: ``path_escapes``, ``bad_path``, ``root_gone``.
+        """
+        check_name(path)
+        if not self._narrowed:
+            return locate(self._roots, path)
+        full = self.canonicalize(path)
+        if full != self._narrowed and not full.startswith(f"{self._narrowed}/"):
+            raise WorkspaceError(
+                "path_escapes",
+                path,
+                f"`{path}` lies out of `{self._narrowed}`, which set_workspace chose",
+                hint="use a path below it, or call set_workspace again",
+            )
+        # A slash at the end says that a folder is meant.
+        return locate(self._roots, f"{full}/" if path.endswith("/") else full)
 
     def _check_write(self, writing: FileWrite) -> None:
         """Refuse what can be refused before anything is touched."""
@@ -420,14 +499,10 @@ class Workspace:
         self, opened: ExitStack, folders: Folders, path: str, *, create_folders: bool, checked: bool = True
     ) -> FileSlot:
         """Open the folder that the path's file is in; it is closed with the stack."""
-
-        def open_slot(root: Root, relative: str) -> FileSlot:
-            opened.callback(lambda: root)  # is used until then
-            return self._open_slot_at(
-                opened, folders, path, root, relative, create_folders=create_folders, checked=checked
-            )
-
-        return follow(self._roots, path, open_slot)
+        open_slot = partial(
+            self._open_slot_at, opened, folders, path, create_folders=create_folders, checked=checked
+        )
+        return follow(self._roots, self._locate(path), open_slot)
 
     def _open_slot_at(
         self,
@@ -440,6 +515,7 @@ class Workspace:
         create_folders: bool,
         checked: bool,
     ) -> FileSlot:
+        opened.callback(lambda: root)  # is used until then
         if checked:
             self._denied.check(relative, path)
         made = make_folders(root.descriptor, relative) if create_folders else []
@@ -449,7 +525,7 @@ class Workspace:
             folder = open_once(opened, folders, root, parent)
             link = read_link(folder, name)
             if link is None:
-                real = join_path(root.get_relative(folder), name)
+                real = f"{root.get_relative(folder)}/{name}".removeprefix("./")
                 if checked:
                     self._denied.check(real, path)
                     self._require_visible(root, real, path, code="write_denied")
@@ -492,7 +568,7 @@ class Workspace:
     def _lock_and_recover(self, keys: Sequence[str]) -> Generator[None]:
         needed = set(keys)
         while True:
-            with self.history.lock_files(*needed):
+            with self.history.locks.acquire(needed):
                 left = self.history.find_unsettled(keys)
                 others = {intent.path for intent in left} - needed
                 if not others:
@@ -510,7 +586,7 @@ class Workspace:
                 batches.setdefault(intent.batch, []).append(intent)
             for batch in batches.values():
                 paths = [intent.path for intent in batch]
-                with self.history.lock_files(*paths, wait=False) as held:
+                with self.history.locks.acquire(paths, wait=False) as held:
                     if held:
                         self._recover(self.history.find_unsettled(paths))
 
@@ -522,9 +598,14 @@ class Workspace:
                 for intent in left:
                     if intent.batch == batch:
                         with suppress(OSError, WorkspaceError):
-                            place = self._open_slot(
+                            place = self._narrow("")._open_slot(
                                 opened, {}, intent.path, create_folders=False, checked=False
                             )
                             steps.append((intent, build_step(intent, place)))
                 with suppress(OSError):
                     recover_writes(steps, self.history)
+
+
+def _is_replaced(opened: int, real: str) -> bool:
+    """Tell whether another file has come to where this one was opened: a write exchanges the two."""
+    return is_temporary(os.path.basename(real)) or os.fstat(opened).st_nlink == 0

@@ -12,7 +12,7 @@ import pytest
 
 from kakite.agent.forges.factory import open_github, open_gitlab
 from kakite.errors import UsageError
-from kakite.testing.forges import fake_github, fake_gitlab
+from kakite_testing.forges import fake_github, fake_gitlab
 
 TOKENS = {"KAKITE_GITHUB_TOKEN": "t", "KAKITE_GITLAB_TOKEN": "t"}
 

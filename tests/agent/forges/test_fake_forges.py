@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kakite.testing.forges import (
+from kakite_testing.forges import (
     BOT,
     FakeForge,
     FakeGitHub,
@@ -22,9 +25,11 @@ from kakite.testing.forges import (
     Fault,
     ForgeRequest,
     ForgeResponse,
+    app,
     fake_github,
     fake_gitlab,
 )
+from tests.bounds import WITHIN
 from tests.contracts import github_contract
 
 FAKES = {"github": fake_github, "gitlab": fake_gitlab}
@@ -50,7 +55,7 @@ def ask(fake: FakeForge, path: str, *, token: str | None = None, **headers: str)
     headers["Authorization"] = f"Bearer {fake.token if token is None else token}"
     request = urllib.request.Request(f"{fake.server}{root}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=WITHIN) as answer:
             return Said(answer.status, lowered(answer.headers), answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -127,7 +132,13 @@ def test_a_late_answer_comes_late_and_whole(fake: FakeForge) -> None:
     assert time.monotonic() - begin >= 0.3
 
 
-def test_others_are_answered_while_one_waits(fake: FakeForge) -> None:
+def test_others_are_answered_while_one_waits(fake: FakeForge, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_over = threading.Event()
+
+    async def wait(_: float) -> None:
+        assert await asyncio.to_thread(is_over.wait, WITHIN)
+
+    monkeypatch.setattr(app, "asyncio", SimpleNamespace(sleep=wait))
     fake.fail(Fault(delay=2, path="/issues$"))
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(ask, fake, "/issues")
@@ -135,7 +146,8 @@ def test_others_are_answered_while_one_waits(fake: FakeForge) -> None:
             assert not late.done()
         assert ask(fake, "").status == 200
         assert not late.done()
-        assert late.result(timeout=10).status == 200
+        is_over.set()
+        assert late.result(timeout=WITHIN).status == 200
 
 
 def test_what_is_kept_of_requests_holds_no_token(fake: FakeForge) -> None:

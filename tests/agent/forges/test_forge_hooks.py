@@ -22,8 +22,9 @@ from kakite.agent.forges.webhooks import (
     verify_github,
     verify_gitlab,
 )
-from kakite.testing.forges import Webhook, fake_github, fake_gitlab
-from kakite.testing.forges.hooks import sign_github, sign_gitlab
+from kakite_testing.forges import Webhook, fake_github, fake_gitlab
+from kakite_testing.forges.hooks import sign_github, sign_gitlab
+from tests.bounds import WITHIN
 
 EXAMPLES = (
     Path(__file__).parents[2] / "clients/node_modules/@octokit/webhooks-examples/api.github.com/index.json"
@@ -91,7 +92,7 @@ def inbox() -> Generator[tuple[str, Queue[tuple[dict[str, str], bytes]]]]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(WITHIN)
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
@@ -105,14 +106,14 @@ def test_what_people_do_on_a_forge_wakes_us_once(
         fake.outbox.hooks.append(Webhook(url=address, secret=SECRET))
         item = fake.state.open_issue("Bug", by="ann", labels=("kakite",))
         fake.state.comment(item, "@kakite please", by="ann")
-        got = [messages.get(timeout=10) for _ in range(3)]
+        got = [messages.get(timeout=WITHIN) for _ in range(3)]
         verdicts = [receive(headers, body, SECRET) for headers, body in got]
         for verdict in verdicts:
             assert isinstance(verdict, WebhookAccepted)
             assert (verdict.repository, verdict.number) == (fake.path, 1)
             assert deliveries.is_new(verdict.delivery)
         fake.outbox.redeliver(fake.outbox.deliveries[0])
-        again = receive(*messages.get(timeout=10), SECRET)
+        again = receive(*messages.get(timeout=WITHIN), SECRET)
         assert isinstance(again, WebhookAccepted)
         assert not deliveries.is_new(again.delivery)
 

@@ -14,9 +14,10 @@ import pytest
 
 from kakite.agent.forges.base import ForgeError
 from kakite.agent.forges.factory import open_github
-from kakite.agent.forges.github import GitHubForge
-from kakite.agent.forges.github_api import GitHubApp, GitHubToken
+from kakite.agent.forges.github import GitHubApi
+from kakite.agent.forges.github_session import GitHubApp, GitHubToken
 from kakite.agent.forges.labels import LabelConfig, format_handled_ids
+from kakite.agent.forges.rest import RestForge
 from kakite.agent.git.mirror import GitError, Mirror
 from kakite.agent.git.url import RepoUrl
 from kakite.agent.issues.activities import ForgeActivities
@@ -26,7 +27,7 @@ from kakite.agent.worker.status import ErrorView, HumanInputRequest
 from kakite.durable.blobs import BlobStore
 from kakite.errors import UsageError
 from kakite.redaction import Redaction
-from kakite.testing.forges import FakeGitHub, Fault, fake_github
+from kakite_testing.forges import FakeGitHub, Fault, fake_github
 from tests.agent.forges.worlds import PATIENCE, github
 from tests.contracts import github_contract
 
@@ -40,13 +41,13 @@ def fake(tmp_path: Path) -> Generator[FakeGitHub]:
         yield running
 
 
-def app_forge(fake: FakeGitHub, tmp_path: Path) -> GitHubForge:
+def app_forge(fake: FakeGitHub, tmp_path: Path) -> RestForge:
     app = fake.install_app("kakite")
     key = tmp_path / "app.pem"
     key.write_text(app.private_key, encoding="utf-8")
     key.chmod(stat.S_IRUSR)
     access = GitHubApp(id=str(app.id), key_file=key)
-    return GitHubForge(fake.path, access, api_url=fake.api_url, patience=PATIENCE, between_writes=0)
+    return RestForge(GitHubApi(fake.path, access, api_url=fake.api_url, patience=PATIENCE, between_writes=0))
 
 
 def token_requests(fake: FakeGitHub) -> int:
@@ -95,6 +96,14 @@ def test_an_app_renews_a_token_that_was_taken_back(fake: FakeGitHub, tmp_path: P
     assert token_requests(fake) == 2
 
 
+def test_an_app_that_gets_no_token_for_a_moment_asks_again(fake: FakeGitHub, tmp_path: Path) -> None:
+    forge = app_forge(fake, tmp_path)
+    fake.fail(Fault(status=502, path="access_tokens$"))
+    fake.state.open_issue("Bug", by="ann")
+    assert asyncio.run(forge.get_issue(1)).title == "Bug"
+    assert token_requests(fake) == 2
+
+
 def test_an_app_that_may_not_write_is_told_before_anything_is_done(fake: FakeGitHub, tmp_path: Path) -> None:
     fake.access.app_rights["contents"] = "read"
     with pytest.raises(ForgeError) as raised:
@@ -121,7 +130,9 @@ def test_a_key_that_is_none_is_a_matter_of_the_configuration(
     key = tmp_path / "app.pem"
     if content is not None:
         key.write_bytes(content)
-    forge = GitHubForge(fake.path, GitHubApp(id="1", key_file=key), api_url=fake.api_url, patience=PATIENCE)
+    forge = RestForge(
+        GitHubApi(fake.path, GitHubApp(id="1", key_file=key), api_url=fake.api_url, patience=PATIENCE)
+    )
     with pytest.raises(UsageError) as raised:
         asyncio.run(forge.check())
     assert raised.value.code == "bad_app_key"
@@ -168,7 +179,7 @@ def test_an_issue_number_of_a_pull_request_is_no_issue(fake: FakeGitHub) -> None
 
 @pytest.mark.parametrize("path", ["other/app", "team/none"])
 def test_another_repository_is_not_found(fake: FakeGitHub, path: str) -> None:
-    forge = GitHubForge(path, GitHubToken(fake.token), api_url=fake.api_url, patience=PATIENCE)
+    forge = RestForge(GitHubApi(path, GitHubToken(fake.token), api_url=fake.api_url, patience=PATIENCE))
     with pytest.raises(ForgeError) as raised:
         asyncio.run(forge.check())
     assert raised.value.code == "forge_not_found"

@@ -11,7 +11,7 @@ import pytest
 
 from kakite.agent.forges.base import Forge, ForgeError, Issue, PullRequest
 from kakite.agent.forges.labels import LabelConfig, format_handled_ids, format_marker
-from kakite.testing.forges import BOT, FakeForge, Fault, Item
+from kakite_testing.forges import BOT, FakeForge, Fault, Item
 from tests.agent.forges.worlds import WORLDS, World
 
 NAMES = LabelConfig()
@@ -259,6 +259,16 @@ def test_marking_leaves_one_of_our_labels_and_all_others(forge: Forge, fake: Fak
         assert sorted(item.labels) == sorted(["bug", {"waiting": "kakite"}.get(state, f"kakite:{state}")])
 
 
+@pytest.mark.parametrize("state", ["waiting", "done"])
+def test_a_label_of_ours_in_other_capitals_is_never_there_beside_the_right_one(
+    forge: Forge, fake: FakeForge, state: str
+) -> None:
+    item = fake.state.open_issue("Bug", by="ann", labels=("Kakite", "Bug"))
+    asyncio.run(forge.set_state_label(1, state, NAMES))  # pyright: ignore[reportArgumentType] - one of the five
+    wanted = {"waiting": "kakite"}.get(state, f"kakite:{state}")
+    assert sorted(label.casefold() for label in item.labels) == ["bug", wanted]
+
+
 def test_a_comment_is_put_once_and_changed_in_place(forge: Forge, fake: FakeForge) -> None:
     item = fake.state.open_issue("Bug", by="ann")
 
@@ -437,6 +447,13 @@ def test_an_answer_in_an_unknown_form_is_a_failure_of_ours(
         with pytest.raises(ForgeError) as raised:
             asyncio.run(ask(1))
         assert raised.value.code == "forge_bad_reply"
+
+
+def test_an_account_without_a_name_is_not_taken_for_one_that_is_gone(forge: Forge, fake: FakeForge) -> None:
+    fake.fail(Fault(body=b"{}", path="/user$"))
+    with pytest.raises(ForgeError) as raised:
+        asyncio.run(forge.get_account())
+    assert raised.value.code == "forge_bad_reply"
 
 
 @pytest.mark.slow

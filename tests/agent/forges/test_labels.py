@@ -20,7 +20,6 @@ from kakite.agent.forges.base import (
     Issue,
     IssueEvent,
     PullRequest,
-    ReviewComment,
     Trigger,
 )
 from kakite.agent.forges.labels import (
@@ -200,10 +199,8 @@ def a_request(state: str = "open") -> PullRequest:
     )
 
 
-def a_remark(number: str, *, trusted: bool = True) -> ReviewComment:
-    return ReviewComment(
-        id=number, author="bob", text="no", path="a.py", line=3, created=NOON, trusted=trusted
-    )
+def a_remark(number: str, *, trusted: bool = True) -> Comment:
+    return Comment(id=number, author="bob", text="no", path="a.py", line=3, created=NOON, trusted=trusted)
 
 
 def test_the_first_remark_of_somebody_who_may_write_wakes_until_it_is_answered() -> None:

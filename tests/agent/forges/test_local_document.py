@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -27,6 +26,7 @@ from kakite.agent.forges.local.document import (
     with_text,
     with_value,
 )
+from tests.bounds import little_work
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -305,8 +305,7 @@ def test_a_time_without_a_zone_is_of_this_machine() -> None:
 )
 def test_no_file_takes_longer_than_its_length(piece: str) -> None:
     text = "## comment by a" + piece * (500_000 // len(piece)) + "b"
-    began = time.process_time()
-    page = parse_document(f"---\ntitle: x\n---\n{text}".encode())
-    assert len([*collect_user_comments(page), *collect_own_texts(page), get_text(page)]) > 0
-    format_document(with_comment(page, "a", text, author="kakite", at=NOON))
-    assert time.process_time() - began < 5
+    with little_work():
+        page = parse_document(f"---\ntitle: x\n---\n{text}".encode())
+        assert len([*collect_user_comments(page), *collect_own_texts(page), get_text(page)]) > 0
+        format_document(with_comment(page, "a", text, author="kakite", at=NOON))

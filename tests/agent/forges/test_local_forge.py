@@ -30,6 +30,7 @@ from kakite.agent.forges.local.document import (
 )
 from kakite.agent.forges.local.files import MAX_BYTES, ForgeFolder
 from kakite.agent.forges.local.forge import LocalForge
+from tests.bounds import WITHIN
 from tests.racing import swapping
 from tests.repositories import git, make_remote
 
@@ -466,7 +467,7 @@ def test_processes_that_write_at_once_lose_nothing_and_make_nothing_twice(place:
         for writer in writers:
             assert writer.stdin is not None
             writer.stdin.close()  # go
-        assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
+        assert [writer.wait(timeout=WITHIN) for writer in writers] == [0, 0, 0]
     texts = collect_own_texts(parse_document(file.read_bytes()))
     assert {parse_marker(text): text.split("\n")[1] for text in texts} == {
         f"{who}-{number}": f"said by {who}" for who in "abc" for number in range(count)

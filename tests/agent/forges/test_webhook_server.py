@@ -22,10 +22,11 @@ from kakite.agent.worker.loop import RepositoryConfig, WorkerLoop
 from kakite.durable.blobs import BlobStore
 from kakite.redaction import Redaction
 from kakite.serve.streamable_http import BindAddress, listen, serve_in_background
-from kakite.testing.forges import Webhook
-from kakite.testing.forges.hooks import sign_github, sign_gitlab
-from kakite.testing.in_memory_workflows import InMemoryWorkflowClient
+from kakite_testing.forges import Webhook
+from kakite_testing.forges.hooks import sign_github, sign_gitlab
+from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.forges.worlds import WORLDS, World
+from tests.bounds import WITHIN
 from tests.durable.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +87,7 @@ class Worker:
         self, method: str, path: str, headers: dict[str, str], body: bytes = b""
     ) -> tuple[int, Any]:
         def send() -> tuple[int, Any]:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WITHIN)
             try:
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
@@ -125,11 +126,9 @@ async def test_a_label_is_found_at_once_although_the_next_look_is_far(
 ) -> None:
     async with working(world, kind, tmp_path) as worker:
         world.fake.outbox.hooks.append(Webhook(url=worker.url, secret=SECRET))
-        begun = time.monotonic()
         world.fake.state.open_issue("Bug", "It breaks", by="ann", labels=("kakite",))
         [task] = await until(worker.client.list_workflows)
         assert task.id.startswith(f"{kind}:team/app#1@")
-        assert time.monotonic() - begun < 30  # not an hour: how long it takes, benchmarks tell
         await until(lambda: {each.status for each in world.fake.outbox.deliveries} == {202})
 
 

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kakite.agent.forges.base import Forge
-from kakite.agent.forges.github import GitHubForge
-from kakite.agent.forges.github_api import GitHubToken
-from kakite.agent.forges.gitlab import GitLabForge
+from kakite.agent.forges.github import GitHubApi
+from kakite.agent.forges.github_session import GitHubToken
+from kakite.agent.forges.gitlab import GitLabApi
 from kakite.agent.forges.http_client import RetryPolicy
-from kakite.testing.forges import FakeForge, FakeGitHub, FakeGitLab, fake_github, fake_gitlab
+from kakite.agent.forges.rest import RestForge
+from kakite_testing.forges import FakeForge, FakeGitHub, FakeGitLab, fake_github, fake_gitlab
+from tests.bounds import WITHIN
 from tests.contracts import github_contract, gitlab_contract
 
-PATIENCE = RetryPolicy(attempts=3, pause=0.01, longest=0.5, timeout=5)
+PATIENCE = RetryPolicy(attempts=3, pause=0.01, longest=0.5, timeout=WITHIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +30,16 @@ class World:
     """Makes one more port, as another process would."""
 
 
-def github(fake: FakeGitHub, token: str | None = None) -> GitHubForge:
+def github(fake: FakeGitHub, token: str | None = None) -> RestForge:
     """Return the port to a fake GitHub."""
-    return GitHubForge(
-        fake.path,
-        GitHubToken(token or fake.token),
-        api_url=fake.api_url,
-        patience=PATIENCE,
-        between_writes=0,
+    return RestForge(
+        GitHubApi(
+            fake.path,
+            GitHubToken(token or fake.token),
+            api_url=fake.api_url,
+            patience=PATIENCE,
+            between_writes=0,
+        )
     )
 
 
@@ -52,9 +56,9 @@ def _people(fake: FakeForge) -> None:
     fake.state.people |= {"ann": "write", "bob": "admin", "mallory": "read"}
 
 
-def gitlab(fake: FakeGitLab, token: str | None = None) -> GitLabForge:
+def gitlab(fake: FakeGitLab, token: str | None = None) -> RestForge:
     """Return the port to a fake GitLab."""
-    return GitLabForge(fake.path, token or fake.token, url=fake.server, patience=PATIENCE)
+    return RestForge(GitLabApi(fake.path, token or fake.token, url=fake.server, patience=PATIENCE))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from kakite.agent.run.runner import run_task
 from kakite.agent.run.state import RunState
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from kakite.models.model import Model
-from kakite.testing.scripted_model import Scenario, ScriptedModel
+from kakite.models.scripted_model import Scenario, ScriptedModel
 from tests.agent.test_runner import BRANCH, DONE, PLAN, command, parts_of
 
 __all__ = ["BRANCH", "DONE", "PLANNED", "Scene", "at_turn", "command", "editor", "heard", "told", "tools"]

@@ -10,7 +10,7 @@ import pytest
 
 from kakite.agent.git.mirror import GitError
 from kakite.agent.observe.events import RunEvent, RunListener
-from kakite.testing.forges import BOT, FakeGitLab, Fault, fake_gitlab
+from kakite_testing.forges import BOT, FakeGitLab, Fault, fake_gitlab
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, at_turn, command, heard
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

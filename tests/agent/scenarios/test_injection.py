@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kakite.testing.forges import FakeGitLab, fake_gitlab
+from kakite_testing.forges import FakeGitLab, fake_gitlab
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, command, editor, heard
 from tests.agent.scenarios.test_git_servers import no_trace
 from tests.cli.program import skip_without

@@ -12,8 +12,8 @@ import pytest
 from kakite.models.messages import UserMessage
 from kakite.models.model import Model, ModelError
 from kakite.models.providers import open_model
-from kakite.testing.fake_providers import ScenarioServer, serve_scenario
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_providers import ScenarioServer, serve_scenario
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, command, heard, told
 from tests.models.conftest import serving
 from tests.repositories import git, make_remote

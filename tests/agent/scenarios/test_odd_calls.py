@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ import pytest
 
 from kakite.models.messages import InvalidToolCall, Message, Reply, Usage
 from kakite.models.model import OnText
-from kakite.testing.fake_providers import serve_scenario
 from kakite.tools.toolset import Tool, ToolCall
+from kakite_testing.fake_providers import serve_scenario
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, command, editor, heard, tools
 from tests.agent.scenarios.test_models_fail import answering, opened, script, url_of
 from tests.models.conftest import serving
@@ -57,18 +56,16 @@ async def test_every_odd_call_is_answered_with_its_code_and_the_run_goes_on(plac
     assert git(remote, "show", f"{BRANCH}:a") == "2"
 
 
-async def test_a_thousand_calls_of_one_reply_are_done_in_order_in_good_time(place: Path) -> None:
+async def test_a_thousand_calls_of_one_reply_are_done_in_order(place: Path) -> None:
     count = 1000
     remote = make_remote(place, {"a": "".join(f"{line}\n" for line in range(count))})
     many = [
         call("text_editor", {"command": "view", "path": "a", "view_range": [n, n]})
         for n in range(1, count + 1)
     ]
-    began = time.monotonic()
     run = await Scene(place, remote).play(PLANNED, {"calls": many}, command("echo 2 > a"), DONE)
     assert run.status == "done"
     assert all(f"{number}" in text for number, text in enumerate(heard(run)[:count]))
-    assert time.monotonic() - began < 60
 
 
 async def test_an_enormous_argument_is_written_whole_and_told_short(place: Path) -> None:

@@ -14,13 +14,13 @@ from urllib.parse import quote
 import pytest
 
 from tests.agent.pages import chromium
+from tests.bounds import WITHIN
 from tests.collab.browser.model import Speaker, speaking
 from tests.collab.server import TOKEN, Server, serving
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Locator, Page
 
-PATIENCE = 20_000  # ms
 ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
@@ -136,7 +136,7 @@ class Room:
     async def person(self, name: str, page: str = "", **options: Any) -> Person:
         """Let somebody open the link, and a page; ``options`` are those of the browser's context."""
         context = await self.browser.new_context(**{**SIZE, **options})
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(WITHIN * 1000)
         tab = await context.new_page()
         await tab.add_init_script(f"localStorage.setItem('kakite.name', {name!r})")
         person = Person(tab)
@@ -158,7 +158,7 @@ class Room:
         """Wait until everybody reads what the server has; return it."""
         texts: list[str] = []
         try:
-            async with asyncio.timeout(PATIENCE / 1000):
+            async with asyncio.timeout(WITHIN):
                 while len(set(texts)) != 1:
                     for person in self.people:
                         await person.tab.evaluate("() => new Promise((done) => requestAnimationFrame(done))")

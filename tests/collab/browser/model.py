@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.bounds import WITHIN
+
 PACE = 0.005  # s between two bits
 
 
@@ -66,7 +68,7 @@ def speaking() -> Generator[Speaker]:
             bits = [text[at : at + speaker.bit] for at in range(0, len(text), speaker.bit)]
             for number, bit in enumerate(bits):
                 if number == len(bits) - 1:
-                    speaker.holds.wait(60)
+                    speaker.holds.wait(WITHIN)
                 self._tell({"delta": {"role": "assistant", "content": bit}, "finish_reason": None})
                 rest.wait(speaker.pace)
             self._tell({"delta": {}, "finish_reason": "stop"})
@@ -94,4 +96,4 @@ def speaking() -> Generator[Speaker]:
         finally:
             speaker.holds.set()
             server.shutdown()
-            thread.join(10)
+            thread.join(WITHIN)

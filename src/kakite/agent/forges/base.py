@@ -54,16 +54,24 @@ class ForgeError(ExternalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment:
-    """A comment below an issue. Comments that Kakite itself has put are never among them."""
+    """A comment below an issue or a pull request, or beside a line of it."""
 
     id: str
     author: str
     text: str
     created: datetime
-    edited: datetime | None
+    edited: datetime | None = None
     """When the text was last changed; None if never, or if the forge does not tell."""
-    trusted: bool
+    path: str = ""
+    """The file that it is about; empty: the whole."""
+    line: int | None = None
+    """Its line in the new text, from 1."""
+    address: str = ""
+    """Where a person reads it; empty if the forge does not tell."""
+    trusted: bool = False
     """Whether the author may write to the repository."""
+    answered: bool = False
+    """Of a pull request: whether a comment of Kakite's own below it says that it has taken this one up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +80,7 @@ class IssueEvent:
 
     actor: str
     at: datetime
-    trusted: bool
+    trusted: bool = False
     """Whether who did it may write to the repository."""
 
 
@@ -84,16 +92,16 @@ class Issue:
     title: str
     text: str
     author: str
-    trusted: bool
+    trusted: bool = False
     """Whether the author may write to the repository."""
     created: datetime
-    revisions: tuple[IssueEvent, ...]
+    revisions: tuple[IssueEvent, ...] = ()
     """Every change of title or text after it was created that the forge tells of, the oldest first."""
     labels: frozenset[str]
     assignees: frozenset[str]
     open: bool
-    comments: tuple[Comment, ...]
-    """The oldest first."""
+    comments: tuple[Comment, ...] = ()
+    """The oldest first, without those that Kakite itself has put."""
     address: str
     """Where a person reads it."""
     updated: datetime
@@ -135,23 +143,6 @@ class PullRequest:
     address: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewComment:
-    """A comment below a pull request or beside its lines. Never one of Kakite's own."""
-
-    id: str
-    author: str
-    text: str
-    path: str
-    """The file that it is about; empty: the whole."""
-    line: int | None
-    """Its line in the new text, from 1."""
-    created: datetime
-    trusted: bool
-    answered: bool = False
-    """Whether a comment of Kakite's own below the request says that it has taken it up."""
-
-
 @dataclass(frozen=True, slots=True)
 class GitCredentials:
     """The credentials with which git reaches the repository. Printing it shows no password."""
@@ -167,7 +158,7 @@ class Repository:
     address: str
     """A path or URL for git, without credentials."""
     default_branch: str
-    credentials: GitCredentials | None
+    credentials: GitCredentials | None = None
 
 
 class Forge(Protocol):
@@ -233,6 +224,9 @@ class Forge(Protocol):
         """Return a pull request."""
         ...
 
-    async def list_review_comments(self, request: int) -> Sequence[ReviewComment]:
-        """Return what was written below a pull request and beside its lines, the oldest first."""
+    async def list_review_comments(self, request: int) -> Sequence[Comment]:
+        """Return what was written below a pull request and beside its lines, the oldest first.
+
+        Comments that Kakite itself has put are not among it.
+        """
         ...

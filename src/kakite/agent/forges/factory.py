@@ -13,9 +13,8 @@ from kakite.errors import UsageError
 from kakite.installation import get_extra_install_command
 
 if TYPE_CHECKING:
-    from kakite.agent.forges.github import GitHubForge
-    from kakite.agent.forges.github_api import GitHubApp
-    from kakite.agent.forges.gitlab import GitLabForge
+    from kakite.agent.forges.github_session import GitHubApp
+    from kakite.agent.forges.rest import RestForge
 
 GITHUB_TOKEN: Final = "KAKITE_GITHUB_TOKEN"  # noqa: S105 - a name
 GITHUB_APP: Final = "KAKITE_GITHUB_APP_ID"
@@ -25,31 +24,29 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _PART: Final = r"[A-Za-z0-9_][\w.-]*"
 
 
-def open_github(
-    path: str, environ: Mapping[str, str], *, api_url: str = "", app: GitHubApp | None = None
-) -> GitHubForge:
+def open_github(path: str, environ: Mapping[str, str], *, api_url: str = "") -> RestForge:
     """Return a repository on GitHub.
 
     Args:
         path: ``owner/name``.
         environ: holds ``KAKITE_GITHUB_APP_ID`` and ``KAKITE_GITHUB_APP_KEY_FILE``, or
-            ``KAKITE_GITHUB_TOKEN``, unless there is an App.
+            ``KAKITE_GITHUB_TOKEN``.
         api_url: the API of an Enterprise Server, ``https://HOST/api/v3``.
-        app: the App to ask as.
 
     Raises:
         UsageError: ``bad_repository``, ``bad_address``, ``missing_token`` or ``missing_extra``.
     """
     _require_library("github")
     _require_path(path, rf"{_PART}/{_PART}", "owner/name")
-    from kakite.agent.forges.github import API_URL, GitHubForge
-    from kakite.agent.forges.github_api import GitHubToken
+    from kakite.agent.forges.github import API_URL, GitHubApi
+    from kakite.agent.forges.github_session import GitHubToken
+    from kakite.agent.forges.rest import RestForge
 
-    access = app or _read_app(environ) or GitHubToken(_read_token(environ, GITHUB_TOKEN))
-    return GitHubForge(path, access, api_url=_check_address(api_url or API_URL))
+    access = _read_app(environ) or GitHubToken(_read_token(environ, GITHUB_TOKEN))
+    return RestForge(GitHubApi(path, access, api_url=_check_address(api_url or API_URL)))
 
 
-def open_gitlab(path: str, environ: Mapping[str, str], *, url: str = "") -> GitLabForge:
+def open_gitlab(path: str, environ: Mapping[str, str], *, url: str = "") -> RestForge:
     """Return a project on GitLab.
 
     Args:
@@ -62,13 +59,14 @@ def open_gitlab(path: str, environ: Mapping[str, str], *, url: str = "") -> GitL
     """
     _require_library("gitlab")
     _require_path(path, rf"{_PART}(?:/{_PART})+", "group/name")
-    from kakite.agent.forges.gitlab import URL, GitLabForge
+    from kakite.agent.forges.gitlab import URL, GitLabApi
+    from kakite.agent.forges.rest import RestForge
 
-    return GitLabForge(path, _read_token(environ, GITLAB_TOKEN), url=_check_address(url or URL))
+    return RestForge(GitLabApi(path, _read_token(environ, GITLAB_TOKEN), url=_check_address(url or URL)))
 
 
 def _read_app(environ: Mapping[str, str]) -> GitHubApp | None:
-    from kakite.agent.forges.github_api import GitHubApp
+    from kakite.agent.forges.github_session import GitHubApp
 
     name, key = (environ.get(each, "").strip() for each in (GITHUB_APP, GITHUB_APP_KEY))
     if bool(name) != bool(key):

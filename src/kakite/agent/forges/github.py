@@ -1,15 +1,14 @@
-"""GitHub as a forge, through its REST API, and GraphQL for the edit history of texts.
+"""GitHub's API as values: REST, and GraphQL for the edit history of texts and for drafts.
 
-GitHubReader parses answers into our values; it reads only the fields that are used.
+Reads only the fields that are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from typing import Any, Final, Literal, TypeVar
+from urllib.parse import quote
 
 from kakite.agent.forges.base import (
     Comment,
@@ -20,38 +19,24 @@ from kakite.agent.forges.base import (
     IssueEvent,
     PullRequest,
     Repository,
-    ReviewComment,
-    Trigger,
 )
-from kakite.agent.forges.github_api import GitHubApp, GitHubSession, GitHubToken
-from kakite.agent.forges.http_client import (
-    ApiRequest,
-    ForgeClient,
-    RetryPolicy,
-    guard_parsing,
-    make_forge_error,
-)
-from kakite.agent.forges.labels import (
-    IssueState,
-    LabelConfig,
-    format_marker,
-    parse_handled_ids,
-    parse_marker,
-    parse_markers,
-)
-from kakite.agent.forges.triggers import (
-    FetchedIssue,
-    Poller,
+from kakite.agent.forges.github_session import GitHubApp, GitHubSession, GitHubToken
+from kakite.agent.forges.http_client import ApiRequest, ForgeClient, RetryPolicy, ignore, make_forge_error
+from kakite.agent.forges.rest import (
+    GHOST,
+    FoundRequest,
     PostedText,
-    Review,
-    WriteAccessCache,
-    add_issue_marker,
-    parse_issue_marker,
-    strip_issue_marker,
+    ThreadKind,
+    parse_edit_time,
+    parse_text,
+    parse_time,
+    to_repository,
 )
 
-_GHOST: Final = "ghost"  # stands for those whose account is gone
+API_URL: Final = "https://api.github.com"
+_FORGE: Final = "GitHub"
 _WRITERS: Final = frozenset({"admin", "maintain", "write"})
+_RIGHTS: Final = ("contents", "issues", "pull_requests")
 _REFUSALS: Final[Mapping[str, ForgeCode]] = {
     "FORBIDDEN": "forge_forbidden",
     "NOT_FOUND": "forge_not_found",
@@ -72,304 +57,24 @@ query($owner: String!, $name: String!, $number: Int!, $after: String) {
   }
 }
 """
+# The one change of a pull request that only GraphQL can make.
+_SET_DRAFT: Final = """
+mutation($request: ID!) {{
+  {}(input: {{pullRequestId: $request}}) {{ pullRequest {{ isDraft }} }}
+}}
+"""
+_DRAFTS: Final = {False: "markPullRequestReadyForReview", True: "convertPullRequestToDraft"}
+
+T = TypeVar("T")
 
 
-class GitHubReader:
-    """Reads one repository."""
-
-    def __init__(self, path: str, exchange: ForgeClient, session: GitHubSession) -> None:
-        self._owner, _, self._name = path.partition("/")
-        self.root = f"/repos/{quote(self._owner, safe='')}/{quote(self._name, safe='')}"
-        """Where the repository is in the API."""
-        self._exchange = exchange
-        self._session = session
-        self._account = ""
-
-    async def get_account(self) -> str:
-        """Return the account that our token writes as."""
-        if not self._account and self._session.is_app:
-            self._account = f"{await self._exchange.run_exclusive(self._session.get_slug)}[bot]"
-        elif not self._account:
-            body = await self._exchange.get("/user")
-            with guard_parsing(_FORGE, "the token's account"):
-                self._account = str(body["login"])
-        return self._account
-
-    async def can_write(self, actor: str) -> bool:
-        """Return whether somebody may write, by the permission that GitHub tells of them."""
-        if actor == _GHOST:
-            return False
-        try:
-            body = await self._exchange.get(f"{self.root}/collaborators/{quote(actor, safe='')}/permission")
-        except ForgeError as error:
-            if error.code == "forge_not_found":  # no such account any more
-                return False
-            raise
-        with guard_parsing(_FORGE, "a permission"):
-            return str(body["permission"]) in _WRITERS
-
-    async def list_labelled_issues(self, label: str) -> set[int]:
-        """Return the open issues with a label."""
-        found = await self._exchange.get_all_pages(f"{self.root}/issues", state="open", labels=label)
-        with guard_parsing(_FORGE, "issues"):
-            return {int(each["number"]) for each in found if "pull_request" not in each}
-
-    async def list_texts_since(self, since: datetime) -> Sequence[PostedText]:
-        """Return the texts of open issues and the comments that were written or changed since."""
-        asked = {"since": since.strftime("%Y-%m-%dT%H:%M:%SZ"), "sort": "updated", "direction": "asc"}
-        issues = await self._exchange.get_all_pages(f"{self.root}/issues", state="open", **asked)
-        comments = await self._exchange.get_all_pages(f"{self.root}/issues/comments", **asked)
-        with guard_parsing(_FORGE, "comments"):
-            return [
-                PostedText(
-                    number=_parse_issue_number(each),
-                    text=parse_text(each["body"]),
-                    at=parse_time(each["updated_at"]),
-                )
-                for each in [*(issue for issue in issues if "pull_request" not in issue), *comments]
-            ]
-
-    async def find_label_event(self, number: int, label: str, trust: WriteAccessCache) -> IssueEvent | None:
-        """Return who set a label the last time that somebody did."""
-        events = await self._exchange.get_all_pages(f"{self.root}/issues/{number}/events")
-        with guard_parsing(_FORGE, "events"):
-            for each in reversed(events):
-                if each["event"] == "labeled" and str(each["label"]["name"]).casefold() == label.casefold():
-                    actor, at = parse_login(each["actor"]), parse_time(each["created_at"])
-                    break
-            else:
-                return None
-        return IssueEvent(actor=actor, at=at, trusted=await trust.can_write(actor))
-
-    async def fetch_issue(self, number: int, trust: WriteAccessCache) -> FetchedIssue:
-        """Return an issue with the comments of people, and what our own comments have taken up."""
-        body = await self._exchange.get(f"{self.root}/issues/{number}")
-        with guard_parsing(_FORGE, "an issue"):
-            author, created = parse_login(body["user"]), parse_time(body["created_at"])
-            if "pull_request" in body:
-                raise make_forge_error(
-                    "forge_not_found", _FORGE, ApiRequest(method="GET", path=f"#{number}"), "a pull request"
-                )
-            if body["number"] != number:  # it was moved to another repository, and we were led there
-                raise make_forge_error(
-                    "forge_not_found", _FORGE, ApiRequest(method="GET", path=f"#{number}"), "moved"
-                )
-        comments, ours = await self.list_comments(number, trust)
-        answered = parse_handled_ids(ours)
-        revisions = await self._list_events(number, created, trust)
-        trusted = await trust.can_write(author)
-        with guard_parsing(_FORGE, "an issue"):
-            issue = Issue(
-                number=number,
-                title=str(body["title"]),
-                text=parse_text(body["body"]),
-                author=author,
-                trusted=trusted,
-                created=created,
-                revisions=revisions,
-                labels=frozenset(str(each["name"]) for each in body["labels"]),
-                assignees=frozenset(parse_login(each) for each in body["assignees"]),
-                open=body["state"] == "open",
-                comments=tuple(comments),
-                address=str(body["html_url"]),
-                updated=parse_time(body["updated_at"]),
-                ours=parse_markers(ours),
-                answered=answered,
-            )
-        return FetchedIssue(issue=issue, answered=answered)
-
-    async def list_comments(self, number: int, trust: WriteAccessCache) -> tuple[list[Comment], list[str]]:
-        """Return what people wrote below an issue, and what we did, the oldest first."""
-        own = await self.get_account()
-        theirs: list[Comment] = []
-        ours: list[str] = []
-        for body in await self._exchange.get_all_pages(f"{self.root}/issues/{number}/comments"):
-            with guard_parsing(_FORGE, "a comment"):
-                comment = _parse_comment(body)
-            if comment.author == own and parse_marker(comment.text) is not None:
-                ours.append(comment.text)
-            else:
-                theirs.append(replace(comment, trusted=await trust.can_write(comment.author)))
-        return theirs, ours
-
-    async def list_review_comments(
-        self, number: int, trust: WriteAccessCache
-    ) -> tuple[list[ReviewComment], frozenset[str]]:
-        """Return what people wrote on a pull request, and what our own comments there have taken up."""
-        comments, ours = await self.list_comments(number, trust)
-        answered = parse_handled_ids(ours)
-        found = [_as_review_comment(comment) for comment in comments]
-        beside = await self._exchange.get_all_pages(f"{self.root}/pulls/{number}/comments")
-        reviews = await self._exchange.get_all_pages(f"{self.root}/pulls/{number}/reviews")
-        with guard_parsing(_FORGE, "a review"):
-            parts = [(_REMARK, each, each["created_at"]) for each in beside]
-            # One that is being written has no time yet, and is shown to its author alone.
-            parts += [
-                (_REVIEW, each, each["submitted_at"])
-                for each in reviews
-                if parse_text(each["body"]).strip() and each.get("submitted_at")
-            ]
-        for prefix, body, at in parts:
-            with guard_parsing(_FORGE, "a review"):
-                author = parse_login(body["user"])
-            trusted = await trust.can_write(author)
-            with guard_parsing(_FORGE, "a review"):
-                found.append(_parse_review_comment(prefix, body, author, parse_time(at), trusted=trusted))
-        told = [replace(each, answered=each.id in answered) for each in found]
-        return sorted(told, key=lambda each: each.created), answered
-
-    async def list_reviews(self, trust: WriteAccessCache) -> Sequence[Review]:
-        """Return all open pull requests of ours with what was written on them."""
-        own = await self.get_account()
-        found: list[Review] = []
-        for body in await self._exchange.get_all_pages(f"{self.root}/pulls", state="open"):
-            with guard_parsing(_FORGE, "a pull request"):
-                issue = (
-                    parse_issue_marker(parse_text(body["body"])) if parse_login(body["user"]) == own else None
-                )
-                request = parse_pull_request(body)
-            if issue is None:
-                continue
-            remarks, answered = await self.list_review_comments(request.number, trust)
-            found.append(Review(request=request, issue=issue, remarks=remarks, answered=answered))
-        return found
-
-    async def query_graphql(self, query: str, values: Mapping[str, Any]) -> Any:
-        """Return what a query of GraphQL is answered with.
-
-        Raises:
-            ForgeError: it is refused.
-        """
-        body = await self._exchange.write("POST", "/graphql", {"query": query, "variables": dict(values)})
-        with guard_parsing(_FORGE, "an answer of GraphQL"):
-            errors = body.get("errors")
-            if not errors:
-                return body["data"]
-            kind, told = str(errors[0].get("type", "")), str(errors[0]["message"])
-        code: ForgeCode = _REFUSALS.get(kind, "forge_rejected")
-        raise make_forge_error(code, _FORGE, ApiRequest(method="POST", path="/graphql"), told)
-
-    async def _list_events(
-        self, number: int, created: datetime, trust: WriteAccessCache
-    ) -> tuple[IssueEvent, ...]:
-        changes = await self._list_text_edits(number)
-        events = await self._exchange.get_all_pages(f"{self.root}/issues/{number}/events")
-        with guard_parsing(_FORGE, "events"):
-            changes += [
-                (parse_time(each["created_at"]), parse_login(each["actor"]))
-                for each in events
-                if each["event"] == "renamed"
-            ]
-        # The history of a text that was changed begins with its first writing.
-        later = sorted({change for change in changes if change[0] > created})
-        return tuple([IssueEvent(actor=who, at=at, trusted=await trust.can_write(who)) for at, who in later])
-
-    async def _list_text_edits(self, number: int) -> list[tuple[datetime, str]]:
-        found: list[tuple[datetime, str]] = []
-        after: str | None = None
-        while True:
-            values = {"owner": self._owner, "name": self._name, "number": number, "after": after}
-            data = await self._exchange.retry(lambda values=values: self.query_graphql(_EDITS, values))
-            with guard_parsing(_FORGE, "the history of a text"):
-                edits = data["repository"]["issue"]["userContentEdits"]
-                if not edits:
-                    return found
-                found += [
-                    (parse_time(each["editedAt"]), parse_login(each["editor"])) for each in edits["nodes"]
-                ]
-                if not edits["pageInfo"]["hasNextPage"]:
-                    return found
-                after = str(edits["pageInfo"]["endCursor"])
-
-
-def parse_pull_request(body: Any) -> PullRequest:
-    """Return a pull request."""
-    with guard_parsing(_FORGE, "a pull request"):
-        state = "open" if body["state"] == "open" else "merged" if body.get("merged_at") else "closed"
-        return PullRequest(
-            number=int(body["number"]),
-            branch=str(body["head"]["ref"]),
-            base=str(body["base"]["ref"]),
-            state=state,
-            draft=bool(body.get("draft")),
-            title=str(body["title"]),
-            text=strip_issue_marker(parse_text(body["body"])),
-            address=str(body["html_url"]),
-        )
-
-
-def parse_login(user: Any) -> str:
-    """Return an account's name."""
-    return str(user["login"]) if user else _GHOST
-
-
-def parse_text(body: Any) -> str:
-    r"""Return a text with ``\n`` between lines."""
-    return str(body or "").replace("\r\n", "\n")
-
-
-def parse_time(told: Any) -> datetime:
-    """Return a time."""
-    return datetime.fromisoformat(str(told)).astimezone(UTC)
-
-
-def _parse_issue_number(body: Any) -> int:
-    return int(body["number"]) if "number" in body else int(str(body["issue_url"]).rpartition("/")[2])
-
-
-def _parse_comment(body: Any) -> Comment:
-    created, edited = parse_time(body["created_at"]), parse_time(body["updated_at"])
-    return Comment(
-        id=str(int(body["id"])),
-        author=parse_login(body["user"]),
-        text=parse_text(body["body"]),
-        created=created,
-        edited=edited if edited > created else None,
-        trusted=False,
-    )
-
-
-def _as_review_comment(comment: Comment) -> ReviewComment:
-    return ReviewComment(
-        id=comment.id,
-        author=comment.author,
-        text=comment.text,
-        path="",
-        line=None,
-        created=comment.created,
-        trusted=comment.trusted,
-    )
-
-
-def _parse_review_comment(
-    prefix: str, body: Any, author: str, created: datetime, *, trusted: bool
-) -> ReviewComment:
-    line = body.get("line")
-    return ReviewComment(
-        id=f"{prefix}{int(body['id'])}",
-        author=author,
-        text=parse_text(body["body"]),
-        path=str(body.get("path") or ""),
-        line=None if line is None else int(line),
-        created=created,
-        trusted=trusted,
-    )
-
-
-API_URL: Final = "https://api.github.com"
-_FORGE: Final = "GitHub"
-_RIGHTS: Final = ("contents", "issues", "pull_requests")
-_DRAFTS: Final = {
-    False: "markPullRequestReadyForReview",
-    True: "convertPullRequestToDraft",
-}
-
-
-class GitHubForge:
+class GitHubApi:
     """One repository on GitHub, or on a GitHub Enterprise Server."""
 
     name = "github"
     longest = 65_536
+    ignores_label_case = True
+    rights_hint = "give it read and write access to contents, issues and pull requests"
 
     def __init__(
         self,
@@ -389,191 +94,301 @@ class GitHubForge:
             patience: how long to wait for it.
             between_writes: seconds; GitHub asks for one between two changes.
         """
-        self.path = path
         patience = patience or RetryPolicy()
+        self.path = path
         self._session = GitHubSession(
             path, access, api_url=api_url, timeout=patience.timeout, between_writes=between_writes
         )
-        self._exchange = ForgeClient(_FORGE, self._session.send, patience)
-        self._reads = GitHubReader(path, self._exchange, self._session)
-        self._root = self._reads.root
-        self._poll = Poller(self._reads)
+        self.client = ForgeClient(_FORGE, self._session.send, patience)
+        self._owner, _, self._name = path.partition("/")
+        self._root = f"/repos/{quote(self._owner, safe='')}/{quote(self._name, safe='')}"
 
-    async def check(self) -> None:
-        """Make sure that code, issues and pull requests can be read and written."""
-        body = await self._exchange.get(self._root)
-        with guard_parsing(_FORGE, "the repository"):
-            archived, has_issues = bool(body.get("archived")), bool(body.get("has_issues", True))
-        if archived or not has_issues:
-            raise ForgeError(
-                "forge_rejected",
-                f"`{self.path}` {'is archived' if archived else 'has no issues'}",
-                hint="change it in the repository's settings",
-            )
-        if not await self._has_rights():
-            raise ForgeError(
-                "forge_forbidden",
-                f"the token may not write to `{self.path}`",
-                hint="give it read and write access to contents, issues and pull requests",
-            )
+    async def fetch_account(self) -> str:
+        """Return the name of the token's account, or of the App's."""
+        if self._session.is_app:
+            return f"{await self.client.run_exclusive(self._session.get_slug)}[bot]"
+        return await self.client.get("/user", lambda body: str(body["login"]))
 
-    async def get_repository(self) -> Repository:
+    async def find_obstacle(self) -> str:
+        """Return why nobody can work in this repository; empty if nothing is."""
+        return await self.client.get(self._root, _parse_obstacle)
+
+    async def check_token(self) -> bool | None:
+        """Return whether an App may do what is needed; None for a token of a person."""
+        if not self._session.is_app:
+            return None
+        rights = await self.client.run_exclusive(self._session.get_permissions)
+        return all(rights.get(each) == "write" for each in _RIGHTS)
+
+    async def fetch_repository(self) -> Repository:
         """Return where the code is, with a token that holds for some minutes at least."""
-        body = await self._exchange.get(self._root)
-        token = await self._exchange.run_exclusive(self._session.get_token)
-        with guard_parsing(_FORGE, "the repository"):
-            address = str(body["clone_url"])
-            if urlsplit(address).scheme not in {"http", "https"} or "@" in address:
-                raise ValueError("clone_url")
-            return Repository(
-                address=address,
-                default_branch=str(body["default_branch"]),
-                credentials=GitCredentials("x-access-token", token),
-            )
-
-    async def find_triggers(self, names: LabelConfig) -> Sequence[Trigger]:
-        """Return everything that waits now, the oldest first; at most one for each issue."""
-        return await self._poll.find_triggers(names)
-
-    async def get_issue(self, number: int) -> Issue:
-        """Return an issue with all its comments but Kakite's own."""
-        return (await self._reads.fetch_issue(number, WriteAccessCache(self.can_write))).issue
-
-    async def get_account(self) -> str:
-        """Return the name of the account that the token is of."""
-        return await self._reads.get_account()
+        repository = await self.client.get(
+            self._root, lambda body: to_repository(body["clone_url"], body["default_branch"])
+        )
+        token = await self.client.run_exclusive(self._session.get_token)
+        return replace(repository, credentials=GitCredentials("x-access-token", token))
 
     async def can_write(self, actor: str) -> bool:
         """Return whether somebody may write, by the permission that GitHub tells of them."""
-        return await self._reads.can_write(actor)
+        place = f"{self._root}/collaborators/{quote(actor, safe='')}/permission"
+        return await self.client.get(place, lambda body: str(body["permission"])) in _WRITERS
 
-    async def set_state_label(self, number: int, state: IssueState, names: LabelConfig) -> None:
-        """Set the label of a state, then take the other four away."""
-        await self._exchange.retry(lambda: self._set_state_label(number, names.get_label(state), names))
-
-    async def put_comment(self, number: int, key: str, text: str) -> str:
-        """Write below an issue, in place of what was put there with the same key. Returns its address."""
-        return await self._exchange.retry(
-            lambda: self._put_comment(number, key, f"{format_marker(key)}\n{text}")
+    async def list_labelled_issues(self, label: str) -> set[int]:
+        """Return the open issues with a label."""
+        found = await self.client.get_all(
+            f"{self._root}/issues", _parse_issue_number, state="open", labels=label
         )
+        return {number for number in found if number is not None}
 
-    async def put_pull_request_comment(self, request: int, key: str, text: str) -> str:
-        """Write below a pull request, like ``put_comment``."""
-        return await self.put_comment(request, key, text)  # a pull request is an issue with something more
+    async def list_texts_since(self, since: str) -> Sequence[PostedText]:
+        """Return the texts of open issues and the comments that were written or changed since."""
+        asked = {"since": since, "sort": "updated", "direction": "asc"}
+        issues = await self.client.get_all(f"{self._root}/issues", _parse_posted_text, state="open", **asked)
+        comments = await self.client.get_all(f"{self._root}/issues/comments", _parse_posted_text, **asked)
+        return [each for each in [*issues, *comments] if each is not None]
 
-    async def put_pull_request(
-        self, *, issue: int, branch: str, base: str, title: str, text: str, draft: bool
-    ) -> PullRequest:
-        """Bring our open pull request of this branch up to date, or make one.
+    async def list_label_events(self, number: int) -> Sequence[tuple[str, IssueEvent]]:
+        """Return the labels that were ever set, the oldest first."""
+        events = await self.client.get_all(f"{self._root}/issues/{number}/events", _parse_label_event)
+        return [each for each in events if each is not None]
 
-        One that somebody else has opened of the branch stays as it is, and is returned.
-        """
-        told = {"title": title, "body": add_issue_marker(text, issue), "base": base}
-        try:
-            return await self._exchange.retry(lambda: self._put_pull_request(branch, told, draft=draft))
-        except ForgeError as error:
-            if error.code != "forge_rejected" or not await self._list_pull_requests(branch, "open"):
-                raise
-        # Somebody, or an attempt of ours whose answer was lost, was faster.
-        return await self._exchange.retry(lambda: self._put_pull_request(branch, told, draft=draft))
+    async def fetch_issue(self, number: int) -> Issue:
+        """Return an issue without its revisions and comments."""
+        return await self.client.get(f"{self._root}/issues/{number}", lambda body: _parse_issue(number, body))
 
-    async def list_pull_requests(self, branch: str) -> Sequence[PullRequest]:
-        """Return the pull requests of a branch in any state, the newest first."""
-        return [parse_pull_request(body) for body in await self._list_pull_requests(branch, "all")]
+    async def fetch_thread(self, issue: Issue) -> tuple[Sequence[IssueEvent], Sequence[Comment]]:
+        """Return the revisions of an issue, and all comments below it."""
+        comments = await self.list_comments("issue", issue.number)
+        return await self._list_revisions(issue), comments
 
-    async def get_pull_request(self, number: int) -> PullRequest:
+    async def change_labels(self, number: int, *, add: Sequence[str], remove: Sequence[str]) -> None:
+        """Set labels in one request, then take others away in one request each."""
+        place = f"{self._root}/issues/{number}/labels"
+        if add:
+            await self.client.write("POST", place, ignore, {"labels": list(add)})
+        for label in remove:
+            try:
+                await self.client.write("DELETE", f"{place}/{quote(label, safe='')}", ignore)
+            except ForgeError as error:
+                if error.code != "forge_not_found":  # somebody has taken it away meanwhile
+                    raise
+
+    async def list_comments(self, kind: ThreadKind, number: int) -> Sequence[Comment]:
+        """Return the comments below an issue; a pull request is an issue with something more."""
+        del kind
+        return await self.client.get_all(f"{self._root}/issues/{number}/comments", _parse_comment)
+
+    async def save_comment(self, kind: ThreadKind, number: int, present: Comment | None, text: str) -> str:
+        """Leave a comment with this text, in place of the one that is present. Returns its address."""
+        del kind
+        wanted = {"body": text}
+        if present is None:
+            place = f"{self._root}/issues/{number}/comments"
+            return await self.client.write("POST", place, lambda body: str(body["html_url"]), wanted)
+        if present.text != text:
+            await self.client.write("PATCH", f"{self._root}/issues/comments/{present.id}", ignore, wanted)
+        return present.address
+
+    async def list_remarks(self, number: int) -> Sequence[Comment]:
+        """Return the comments below a pull request, those beside its lines, and the texts of reviews."""
+        pull = f"{self._root}/pulls/{number}"
+        comments = await self.list_comments("request", number)
+        beside = await self.client.get_all(f"{pull}/comments", _parse_remark)
+        reviews = await self.client.get_all(f"{pull}/reviews", _parse_review)
+        found = [*comments, *beside, *(each for each in reviews if each is not None)]
+        return sorted(found, key=lambda each: each.created)
+
+    async def fetch_request(self, number: int) -> FoundRequest:
         """Return a pull request."""
-        return parse_pull_request(await self._exchange.get(f"{self._root}/pulls/{number}"))
+        return await self.client.get(f"{self._root}/pulls/{number}", _parse_request)
 
-    async def list_review_comments(self, request: int) -> Sequence[ReviewComment]:
-        """Return what was written below a pull request and beside its lines, the oldest first."""
-        return (await self._reads.list_review_comments(request, WriteAccessCache(self.can_write)))[0]
+    async def list_requests(self, state: Literal["open", "all"], branch: str = "") -> Sequence[FoundRequest]:
+        """Return the pull requests, of one branch or of all."""
+        query = {"head": f"{self._owner}:{branch}"} if branch else {}
+        found = await self.client.get_all(f"{self._root}/pulls", _parse_request, state=state, **query)
+        # An Enterprise Server takes a `head` that it cannot read for none, and tells of all.
+        return [each for each in found if branch in {"", each.request.branch}]
 
-    async def _has_rights(self) -> bool:
-        if not self._session.is_app:
-            return await self.can_write(await self._reads.get_account())
-        rights = await self._exchange.run_exclusive(self._session.get_permissions)
-        return all(rights.get(each) == "write" for each in _RIGHTS)
+    def to_fields(self, *, title: str, text: str, base: str, draft: bool) -> dict[str, Any]:
+        """Return what a pull request is to have, by GitHub's names."""
+        return {"title": title, "body": text, "base": base, "draft": draft}
 
-    async def _set_state_label(self, number: int, wanted: str, names: LabelConfig) -> None:
-        place = f"{self._root}/issues/{number}"
-        body = await self._exchange.get(place)
-        with guard_parsing(_FORGE, "labels"):
-            present = [str(each["name"]) for each in body["labels"]]
-        others = {label.casefold() for label in names.labels} - {wanted.casefold()}
-        if wanted.casefold() not in map(str.casefold, present):
-            await self._exchange.write("POST", f"{place}/labels", {"labels": [wanted]})
-        for label in present:
-            if label.casefold() in others:
-                await self._drop_label(place, label)
-
-    async def _drop_label(self, place: str, label: str) -> None:
-        try:
-            await self._exchange.write("DELETE", f"{place}/labels/{quote(label, safe='')}")
-        except ForgeError as error:
-            if error.code != "forge_not_found":  # somebody has taken it away meanwhile
-                raise
-
-    async def _put_comment(self, number: int, key: str, wanted: str) -> str:
-        own = await self._reads.get_account()
-        for body in await self._exchange.get_all_pages(f"{self._root}/issues/{number}/comments"):
-            with guard_parsing(_FORGE, "a comment"):
-                present, address = parse_text(body["body"]), str(body["html_url"])
-                is_it = parse_login(body["user"]) == own and parse_marker(present) == key
-                place = f"{self._root}/issues/comments/{int(body['id'])}"
-            if is_it:
-                if present != wanted:
-                    await self._exchange.write("PATCH", place, {"body": wanted})
-                return address
-        created = await self._exchange.write(
-            "POST", f"{self._root}/issues/{number}/comments", {"body": wanted}
+    async def create_request(self, branch: str, fields: Mapping[str, Any]) -> FoundRequest:
+        """Make a pull request."""
+        return await self.client.write(
+            "POST", f"{self._root}/pulls", _parse_request, {**fields, "head": branch}
         )
-        with guard_parsing(_FORGE, "a comment"):
-            return str(created["html_url"])
 
-    async def _put_pull_request(self, branch: str, told: dict[str, str], *, draft: bool) -> PullRequest:
-        own = await self._reads.get_account()
-        for body in await self._list_pull_requests(branch, "open"):
-            with guard_parsing(_FORGE, "a pull request"):
-                ours = (
-                    parse_login(body["user"]) == own
-                    and parse_issue_marker(parse_text(body["body"])) is not None
-                )
-            return (
-                await self._update_pull_request(body, told, draft=draft) if ours else parse_pull_request(body)
+    async def change_request(self, found: FoundRequest, fields: Mapping[str, Any]) -> FoundRequest:
+        """Change these fields of a pull request."""
+        plain = {name: value for name, value in fields.items() if name != "draft"}
+        if plain:
+            place = f"{self._root}/pulls/{found.request.number}"
+            found = await self.client.write("PATCH", place, _parse_request, plain)
+        if "draft" in fields:
+            mutation = _SET_DRAFT.format(_DRAFTS[fields["draft"]])
+            await self._query_graphql(mutation, {"request": found.fields["node_id"]}, ignore)
+            found = replace(found, request=replace(found.request, draft=fields["draft"]))
+        return found
+
+    async def _list_revisions(self, issue: Issue) -> list[IssueEvent]:
+        edits = await self._list_text_edits(issue.number)
+        renamings = await self.client.get_all(f"{self._root}/issues/{issue.number}/events", _parse_renaming)
+        # The history of a text that was changed begins with its first writing.
+        later = {each for each in (*edits, *renamings) if each is not None and each.at > issue.created}
+        return sorted(later, key=lambda each: (each.at, each.actor))
+
+    async def _list_text_edits(self, number: int) -> list[IssueEvent]:
+        found: list[IssueEvent] = []
+        after: str | None = None
+        while True:
+            values = {"owner": self._owner, "name": self._name, "number": number, "after": after}
+            edits, after = await self.client.retry(
+                lambda values=values: self._query_graphql(_EDITS, values, _parse_edits)
             )
-        return parse_pull_request(
-            await self._exchange.write(
-                "POST", f"{self._root}/pulls", {**told, "head": branch, "draft": draft}
-            )
+            found += edits
+            if after is None:
+                return found
+
+    async def _query_graphql(self, query: str, values: dict[str, Any], parse: Callable[[Any], T]) -> T:
+        return await self.client.write(
+            "POST",
+            "/graphql",
+            lambda body: parse(_unwrap_graphql(body)),
+            {"query": query, "variables": values},
         )
 
-    async def _update_pull_request(self, body: Any, told: dict[str, str], *, draft: bool) -> PullRequest:
-        with guard_parsing(_FORGE, "a pull request"):
-            number, node = int(body["number"]), str(body["node_id"])
-            present = {"title": body["title"], "body": parse_text(body["body"]), "base": body["base"]["ref"]}
-        changed = {name: value for name, value in told.items() if present[name] != value}
-        if changed:
-            body = await self._exchange.write("PATCH", f"{self._root}/pulls/{number}", changed)
-        if parse_pull_request(body).draft != draft:
-            await self._reads.query_graphql(_build_draft_mutation(_DRAFTS[draft]), {"request": node})
-            body = {**body, "draft": draft}
-        return parse_pull_request(body)
 
-    async def _list_pull_requests(self, branch: str, state: str) -> list[Any]:
-        owner = self.path.partition("/")[0]
-        found = await self._exchange.get_all_pages(
-            f"{self._root}/pulls", head=f"{owner}:{branch}", state=state
-        )
-        with guard_parsing(_FORGE, "pull requests"):
-            # An Enterprise Server takes a `head` that it cannot read for none, and tells of all.
-            mine = [each for each in found if each["head"]["ref"] == branch]
-            return sorted(mine, key=lambda each: int(each["number"]), reverse=True)
+def _unwrap_graphql(body: Any) -> Any:
+    """Return what a query of GraphQL is answered with.
+
+    Raises:
+        ForgeError: it is refused.
+    """
+    errors = body.get("errors")
+    if not errors:
+        return body["data"]
+    code: ForgeCode = _REFUSALS.get(str(errors[0].get("type", "")), "forge_rejected")
+    asked = ApiRequest(method="POST", path="/graphql")
+    raise make_forge_error(code, _FORGE, asked, str(errors[0]["message"]))
 
 
-def _build_draft_mutation(name: str) -> str:
-    """Return the one change of a pull request that only GraphQL can make."""
-    return (
-        f"mutation($request: ID!) {{ {name}(input: {{pullRequestId: $request}}) "
-        "{ pullRequest { isDraft } } }"
+def _parse_edits(data: Any) -> tuple[list[IssueEvent], str | None]:
+    """Return a page of changes of a text, and where the next one begins."""
+    edits = data["repository"]["issue"]["userContentEdits"]
+    if not edits:
+        return [], None
+    page = edits["pageInfo"]
+    found = [_to_event(each["editor"], each["editedAt"]) for each in edits["nodes"]]
+    return found, str(page["endCursor"]) if page["hasNextPage"] else None
+
+
+def _parse_login(user: Any) -> str:
+    return str(user["login"]) if user else GHOST
+
+
+def _parse_obstacle(body: Any) -> str:
+    if body.get("archived"):
+        return "is archived"
+    return "" if body.get("has_issues", True) else "has no issues"
+
+
+def _parse_issue_number(body: Any) -> int | None:
+    """Return the number of an issue, or of the one that a comment is below; None of a pull request."""
+    if "pull_request" in body:
+        return None
+    return int(body["number"]) if "number" in body else int(str(body["issue_url"]).rpartition("/")[2])
+
+
+def _parse_posted_text(body: Any) -> PostedText | None:
+    number, at = _parse_issue_number(body), parse_time(body["updated_at"])
+    return None if number is None else (number, parse_text(body["body"]), at)
+
+
+def _parse_label_event(body: Any) -> tuple[str, IssueEvent] | None:
+    if body["event"] != "labeled":
+        return None
+    return str(body["label"]["name"]), _to_event(body["actor"], body["created_at"])
+
+
+def _parse_renaming(body: Any) -> IssueEvent | None:
+    return _to_event(body["actor"], body["created_at"]) if body["event"] == "renamed" else None
+
+
+def _to_event(user: Any, at: Any) -> IssueEvent:
+    return IssueEvent(actor=_parse_login(user), at=parse_time(at))
+
+
+def _parse_issue(number: int, body: Any) -> Issue:
+    # One that was moved to another repository is another issue there, and we were led to it.
+    wrong = "a pull request" if "pull_request" in body else "moved" if int(body["number"]) != number else ""
+    if wrong:
+        asked = ApiRequest(method="GET", path=f"#{number}")
+        raise make_forge_error("forge_not_found", _FORGE, asked, wrong)
+    return Issue(
+        number=number,
+        title=str(body["title"]),
+        text=parse_text(body["body"]),
+        author=_parse_login(body["user"]),
+        created=parse_time(body["created_at"]),
+        labels=frozenset(str(each["name"]) for each in body["labels"]),
+        assignees=frozenset(_parse_login(each) for each in body["assignees"]),
+        open=body["state"] == "open",
+        address=str(body["html_url"]),
+        updated=parse_time(body["updated_at"]),
+    )
+
+
+def _parse_comment(body: Any) -> Comment:
+    return Comment(
+        id=str(int(body["id"])),
+        author=_parse_login(body["user"]),
+        text=parse_text(body["body"]),
+        created=parse_time(body["created_at"]),
+        edited=parse_edit_time(body),
+        address=str(body["html_url"]),
+    )
+
+
+def _parse_remark(body: Any) -> Comment:
+    line = body.get("line")
+    return Comment(
+        id=f"{_REMARK}{int(body['id'])}",
+        author=_parse_login(body["user"]),
+        text=parse_text(body["body"]),
+        created=parse_time(body["created_at"]),
+        path=str(body.get("path") or ""),
+        line=None if line is None else int(line),
+    )
+
+
+def _parse_review(body: Any) -> Comment | None:
+    """Return the text of a review. One that is being written has no time yet; only its author sees it."""
+    text, at = parse_text(body["body"]), body.get("submitted_at")
+    if not text.strip() or not at:
+        return None
+    return Comment(
+        id=f"{_REVIEW}{int(body['id'])}",
+        author=_parse_login(body["user"]),
+        text=text,
+        created=parse_time(at),
+    )
+
+
+def _parse_request(body: Any) -> FoundRequest:
+    draft, text, base = bool(body.get("draft")), parse_text(body["body"]), str(body["base"]["ref"])
+    title, node_id = str(body["title"]), str(body["node_id"])
+    return FoundRequest(
+        request=PullRequest(
+            number=int(body["number"]),
+            branch=str(body["head"]["ref"]),
+            base=base,
+            state="open" if body["state"] == "open" else "merged" if body.get("merged_at") else "closed",
+            draft=draft,
+            title=title,
+            text=text,
+            address=str(body["html_url"]),
+        ),
+        author=_parse_login(body["user"]),
+        fields={"title": title, "body": text, "base": base, "draft": draft, "node_id": node_id},
     )

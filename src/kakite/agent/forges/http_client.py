@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from kakite.agent.forges.base import ForgeCode, ForgeError
@@ -58,6 +58,9 @@ class ApiRequest:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
 
+_NO_REQUEST: Final = ApiRequest(method="GET", path="/")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
     """A response of a forge's API."""
@@ -86,8 +89,8 @@ def decode(forge: str, question: ApiRequest, answer: ApiResponse) -> Any:
 
 def make_response_error(forge: str, question: ApiRequest, answer: ApiResponse) -> ForgeError:
     """Return the failure that an answer is."""
-    retry_after = _parse_retry_after(answer)
-    if answer.status == 403 and (retry_after is not None or _is_rate_limited(answer)):
+    retry_after, told = _parse_retry_after(answer), _extract_message(answer)
+    if answer.status == 403 and (retry_after is not None or "rate limit" in told.casefold()):
         code: ForgeCode = "forge_rate_limited"
     elif answer.status >= 500:
         code = "forge_unavailable"
@@ -97,7 +100,6 @@ def make_response_error(forge: str, question: ApiRequest, answer: ApiResponse) -
         code = "forge_bad_reply"
     if code == "forge_rate_limited" and retry_after is None:
         retry_after = _SECONDARY
-    told = _extract_message(answer)
     return make_forge_error(
         code, forge, question, f"{answer.status}{f': {told}' if told else ''}", retry_after=retry_after
     )
@@ -112,15 +114,6 @@ def make_forge_error(
         f"{forge} answered `{question.method} {question.path}` with {said}",
         hint=_HINTS[code],
         retry_after=retry_after,
-    )
-
-
-def make_unreachable_error(forge: str, question: ApiRequest, error: Exception) -> ForgeError:
-    """Return the failure of a request that nobody answered."""
-    return ForgeError(
-        "forge_unavailable",
-        f"{forge} did not answer `{question.method} {question.path}`: {type(error).__name__}",
-        hint=_HINTS["forge_unavailable"],
     )
 
 
@@ -167,7 +160,7 @@ def _extract_message(answer: ApiResponse) -> str:
         return ""
     if not isinstance(body, dict):
         return ""
-    said = _as_dict(body)
+    said = cast("dict[str, Any]", body)
     parts = [*_collect_words(said.get("message") or said.get("error")), *_collect_words(said.get("errors"))]
     told = "; ".join(dict.fromkeys(parts))
     return escape_one_line(redact_tokens(told))[:_MAX_MESSAGE]
@@ -177,25 +170,13 @@ def _collect_words(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):
-        return [word for each in _as_list(value) for word in _collect_words(each)]
+        return [word for each in cast("list[Any]", value) for word in _collect_words(each)]
     if isinstance(value, dict):
-        told = _as_dict(value)
+        told = cast("dict[str, Any]", value)
         if isinstance(told.get("message"), str):
             return [told["message"]]
         return [f"{key} {word}" for key, each in told.items() for word in _collect_words(each)]
     return []
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value
-
-
-def _as_dict(value: Any) -> dict[str, Any]:
-    return value
-
-
-def _is_rate_limited(answer: ApiResponse) -> bool:
-    return "rate limit" in _extract_message(answer).casefold()
 
 
 def _parse_retry_after(answer: ApiResponse) -> float | None:
@@ -227,8 +208,15 @@ _MAX_PAGES: Final = 100
 
 T = TypeVar("T")
 
+Parser = Callable[[Any], T]
+"""Takes the JSON of an answer apart. Whatever it misses there becomes ``forge_bad_reply``."""
+
 Send = Callable[[ApiRequest], ApiResponse]
 """Sends one request and waits for the answer, whatever its status. Raises OSError where none came."""
+
+
+def ignore(_body: Any) -> None:
+    """Parse nothing: what the forge says of a change is of no use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,26 +242,26 @@ class ForgeClient:
         self._sending = threading.Lock()
         self._answers: OrderedDict[ApiRequest, ApiResponse] = OrderedDict()
 
-    async def get(self, path: str, **query: str) -> Any:
+    async def get(self, path: str, parse: Parser[T], **query: str) -> T:
         """Return what is there.
 
         Raises:
-            ForgeError: it cannot be had.
+            ForgeError: it cannot be had, or ``parse`` does not know its form.
         """
         question = ApiRequest(method="GET", path=path, query=tuple(query.items()))
-        return decode(self._forge, question, await self._read(question))
+        return self._parse(question, await self._read(question), parse)
 
-    async def get_all_pages(self, path: str, **query: str) -> list[Any]:
-        """Return a whole list, however many pages it has.
+    async def get_all(self, path: str, parse: Parser[T], **query: str) -> list[T]:
+        """Return a whole list, each item parsed, however many pages it has.
 
         Raises:
-            ForgeError: it cannot be had, or has no end.
+            ForgeError: it cannot be had or has no end, or ``parse`` does not know the form of an item.
         """
         question = ApiRequest(method="GET", path=path, query=(*query.items(), ("per_page", "100")))
-        found: list[Any] = []
+        found: list[T] = []
         for _ in range(_MAX_PAGES):
             answer = await self._read(question)
-            found += decode(self._forge, question, answer) or []
+            found += self._parse(question, answer, lambda body: list(map(parse, body or [])))
             following = find_next_page(answer)
             if following is None:
                 return found
@@ -285,14 +273,14 @@ class ForgeClient:
             hint="close finished items, or give Kakite a separate repository",
         )
 
-    async def write(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Change something and return what the forge says of it.
+    async def write(self, method: str, path: str, parse: Parser[T], body: dict[str, Any] | None = None) -> T:
+        """Change something and return what the forge says of it; see ``ignore``.
 
         Raises:
-            ForgeError: it was not done; with ``forge_unavailable`` it may have been.
+            ForgeError: it was not done; with ``forge_unavailable`` or ``forge_bad_reply`` it may have been.
         """
         question = ApiRequest(method=method, path=path, body=body)
-        return decode(self._forge, question, await self._send_with_retry(question, reads=False))
+        return self._parse(question, await self._send_with_retry(question, reads=False), parse)
 
     async def run_exclusive(self, work: Callable[[], T]) -> T:
         """Do something else that asks the forge, in a thread and apart from all requests.
@@ -314,8 +302,13 @@ class ForgeClient:
             except ForgeError as error:
                 if error.code not in {"forge_unavailable", "forge_conflict"}:
                     raise
-            await self._sleep_before_retry(attempt)
+            await asyncio.sleep(self._patience.pause * 2 ** (attempt - 1))
         return await operation()
+
+    def _parse(self, question: ApiRequest, answer: ApiResponse, parse: Parser[T]) -> T:
+        body = decode(self._forge, question, answer)
+        with guard_parsing(self._forge, f"`{question.path}`"):
+            return parse(body)
 
     async def _read(self, question: ApiRequest) -> ApiResponse:
         known = self._answers.get(question)
@@ -334,24 +327,14 @@ class ForgeClient:
     async def _send_with_retry(self, question: ApiRequest, *, reads: bool) -> ApiResponse:
         """Ask until there is an answer that waiting would not make better, or patience ends."""
         for attempt in range(1, self._patience.attempts):
-            result = await asyncio.to_thread(self._send_locked, question)
-            if isinstance(result, ApiResponse) and result.status < 400:
-                return result
-            wait = self._compute_delay(self._to_error(question, result), attempt, reads=reads)
-            if wait is None:
-                return self._unwrap(question, result)
+            try:
+                return await asyncio.to_thread(self._send_locked, question)
+            except ForgeError as error:
+                wait = self._compute_delay(error, attempt, reads=reads)
+                if wait is None:
+                    raise
             await asyncio.sleep(wait)
-        return self._unwrap(question, await asyncio.to_thread(self._send_locked, question))
-
-    def _to_error(self, question: ApiRequest, result: ApiResponse | OSError) -> ForgeError:
-        if isinstance(result, ApiResponse):
-            return make_response_error(self._forge, question, result)
-        return make_unreachable_error(self._forge, question, result)
-
-    def _unwrap(self, question: ApiRequest, result: ApiResponse | OSError) -> ApiResponse:
-        if isinstance(result, ApiResponse):
-            return result
-        raise make_unreachable_error(self._forge, question, result)
+        return await asyncio.to_thread(self._send_locked, question)
 
     def _compute_delay(self, error: ForgeError, attempt: int, *, reads: bool) -> float | None:
         """Return for how long to wait before one asks again; None if one does not."""
@@ -360,21 +343,22 @@ class ForgeClient:
         again = error.code == "forge_unavailable" and reads
         return self._patience.pause * 2 ** (attempt - 1) if again else None
 
-    async def _sleep_before_retry(self, attempt: int) -> None:
-        await asyncio.sleep(self._patience.pause * 2 ** (attempt - 1))
-
-    def _run_locked(self, work: Callable[[], T]) -> T:
-        with self._sending:
-            try:
-                return work()
-            except OSError as error:
-                raise make_unreachable_error(self._forge, ApiRequest(method="GET", path="/"), error) from None
-
-    def _send_locked(self, question: ApiRequest) -> ApiResponse | OSError:
+    def _run_locked(self, work: Callable[[], T], question: ApiRequest = _NO_REQUEST) -> T:
         # The libraries keep a connection between a request and its answer. Who does not wait any more leaves
         # a thread that still does, and the next one comes after it.
         with self._sending:
             try:
-                return self._send(question)
+                return work()
             except OSError as error:
-                return error
+                asked = f"`{question.method} {question.path}`"
+                raise ForgeError(
+                    "forge_unavailable",
+                    f"{self._forge} did not answer {asked}: {type(error).__name__}",
+                    hint=_HINTS["forge_unavailable"],
+                ) from None
+
+    def _send_locked(self, question: ApiRequest) -> ApiResponse:
+        answer = self._run_locked(lambda: self._send(question), question)
+        if answer.status >= 400:
+            raise make_response_error(self._forge, question, answer)
+        return answer

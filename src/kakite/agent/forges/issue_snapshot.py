@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from kakite.agent.forges.base import Comment, Issue, IssueEvent, ReviewComment, Trigger
+from kakite.agent.forges.base import Comment, Issue, IssueEvent, Trigger
 from kakite.agent.forges.labels import ISSUE_TEXT_ID
 from kakite.terminal_text import escape_control, escape_one_line
 
@@ -82,7 +82,7 @@ def take_snapshot(issue: Issue, trigger: Trigger) -> IssueSnapshot | SnapshotRej
         address=issue.address,
         comments=present,
         left_out=len(issue.comments) - len(trusted),
-        seen=frozenset({_make_text_token(issue), *map(_make_comment_token, present)}),
+        seen=frozenset({_make_text_token(issue), *map(make_version_token, present)}),
     )
 
 
@@ -99,11 +99,11 @@ def find_updates(
         since: when the task was asked for.
         seen: what was seen up to now: the snapshot's ``seen``, later what this returned.
     """
-    fresh = [each for each in issue.comments if each.trusted and _make_comment_token(each) not in seen]
+    fresh = [each for each in issue.comments if each.trusted and make_version_token(each) not in seen]
     if _make_text_token(issue) not in seen and _find_untrusted_change(issue, since) is None:
         fresh.append(_as_comment(issue))
     tokens = {
-        _make_text_token(issue) if each.id == ISSUE_TEXT_ID else _make_comment_token(each) for each in fresh
+        _make_text_token(issue) if each.id == ISSUE_TEXT_ID else make_version_token(each) for each in fresh
     }
     return _sort_by_time(fresh), frozenset(seen) | tokens
 
@@ -127,14 +127,14 @@ def render_comments(comments: Iterable[Comment]) -> str:
     return _render([_build_comment_part(comment) for comment in comments])
 
 
-def render_review_comments(remarks: Iterable[ReviewComment]) -> str:
+def render_review_comments(remarks: Iterable[Comment]) -> str:
     """Return what was written on a pull request for the model, with its place, marked like the issue."""
     return _render([_build_review_part(remark) for remark in remarks])
 
 
-def make_version_token(remark: ReviewComment) -> str:
-    """Return what stands for a remark as it is now in what was seen; see ``find_updates``."""
-    return f"{remark.id}:{_digest(remark.text)}"
+def make_version_token(comment: Comment) -> str:
+    """Return what stands for a comment as it is now in what was seen; see ``find_updates``."""
+    return f"{comment.id}:{_digest(comment.text)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class _RenderedPart:
     place: str = ""
 
 
-def _build_review_part(remark: ReviewComment) -> _RenderedPart:
+def _build_review_part(remark: Comment) -> _RenderedPart:
     line = "" if remark.line is None else f" line {remark.line}"
     return _RenderedPart(
         kind="remark",
@@ -227,10 +227,6 @@ def _get_last_change(comment: Comment) -> datetime:
 
 def _sort_by_time(comments: Iterable[Comment]) -> tuple[Comment, ...]:
     return tuple(sorted(comments, key=lambda each: each.created))
-
-
-def _make_comment_token(comment: Comment) -> str:
-    return f"{comment.id}:{_digest(comment.text)}"
 
 
 def _make_text_token(issue: Issue) -> str:

@@ -3,20 +3,16 @@
 The rules are the same for all forges that are polled. A mention counts only in prose: a name in code, in a
 quote or in a link does not. A command is a line of its own that begins with the name, such as
 ``@kakite approve 3f9a…``; callers check whether its author may give it.
-
-What the poller remembers only saves requests. It finds whatever waits without it too, mentions of up to a
-month ago.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
-from kakite.agent.forges.base import ForgeError, Issue, IssueEvent, PullRequest, ReviewComment, Trigger
+from kakite.agent.forges.base import Comment, Issue, IssueEvent, PullRequest, Trigger
 from kakite.agent.forges.labels import ISSUE_TEXT_ID, LabelConfig, find_state, format_marker, parse_marker
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -222,7 +218,7 @@ def find_trigger(
 
 
 def find_review(
-    request: PullRequest, number: int, remarks: Iterable[ReviewComment], *, answered: Collection[str]
+    request: PullRequest, number: int, remarks: Iterable[Comment], *, answered: Collection[str]
 ) -> Trigger | None:
     """Return the trigger of a pull request that somebody who may write has remarked on since the last answer.
 
@@ -274,145 +270,7 @@ def _find_mention_in_comments(issue: Issue, names: LabelConfig, answered: Collec
     return None
 
 
-_LOOK_BACK: Final = timedelta(days=30)
 _ISSUE: Final = "issue/"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostedText:
-    """A text in which somebody may be called."""
-
-    number: int
-    text: str
-    at: datetime
-    """When it was last changed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedIssue:
-    """An issue, and the ids of what our own comments below it have taken up."""
-
-    issue: Issue
-    answered: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
-    """An open pull request of ours, the issue that it is for, and what was written on it."""
-
-    request: PullRequest
-    issue: int
-    remarks: Sequence[ReviewComment]
-    answered: frozenset[str]
-
-
-class WriteAccessCache:
-    """Caches who may write, for one operation and no longer."""
-
-    def __init__(self, may_write: Callable[[str], Awaitable[bool]]) -> None:
-        self._may_write = may_write
-        self._known: dict[str, bool] = {}
-
-    async def can_write(self, actor: str) -> bool:
-        """Return whether somebody may write."""
-        if actor not in self._known:
-            self._known[actor] = await self._may_write(actor)
-        return self._known[actor]
-
-
-class PollSource(Protocol):
-    """The source of triggers that polls a forge."""
-
-    async def list_labelled_issues(self, label: str) -> set[int]:
-        """Return the open issues with a label."""
-        ...
-
-    async def list_texts_since(self, since: datetime) -> Sequence[PostedText]:
-        """Return the texts and comments of issues that were written or changed since."""
-        ...
-
-    async def fetch_issue(self, number: int, trust: WriteAccessCache) -> FetchedIssue:
-        """Return an issue."""
-        ...
-
-    async def find_label_event(self, number: int, label: str, trust: WriteAccessCache) -> IssueEvent | None:
-        """Return who set a label the last time that somebody did."""
-        ...
-
-    async def list_reviews(self, trust: WriteAccessCache) -> Sequence[Review]:
-        """Return all open pull requests of ours."""
-        ...
-
-    async def can_write(self, actor: str) -> bool:
-        """Return whether somebody may write."""
-        ...
-
-
-class Poller:
-    """Looks for what waits, again and again."""
-
-    def __init__(self, source: PollSource) -> None:
-        self._source = source
-        self._since = datetime.now(UTC) - _LOOK_BACK
-        self._mentioned: set[int] = set()
-
-    async def find_triggers(self, names: LabelConfig) -> list[Trigger]:
-        """Return everything that waits now, the oldest first; at most one for each issue.
-
-        Raises:
-            ForgeError: the forge cannot be asked.
-        """
-        trust = WriteAccessCache(self._source.can_write)
-        labelled = await self._source.list_labelled_issues(names.waiting)
-        await self._note_mentions(names)
-        found: dict[int, Trigger] = {}
-        for number in sorted(labelled | self._mentioned):
-            trigger = await self._find_issue_trigger(number, names, trust)
-            if trigger is not None:
-                found[number] = trigger
-        for review in await self._source.list_reviews(trust):
-            trigger = await self._find_review_trigger(review, names, trust)
-            if trigger is not None:
-                found.setdefault(review.issue, trigger)
-        return sorted(found.values(), key=lambda each: (each.at, each.number))
-
-    async def _note_mentions(self, names: LabelConfig) -> None:
-        for written in await self._source.list_texts_since(self._since):
-            if has_mention(written.text, names.mention):
-                self._mentioned.add(written.number)
-            self._since = max(self._since, written.at)
-
-    async def _find_issue_trigger(
-        self, number: int, names: LabelConfig, trust: WriteAccessCache
-    ) -> Trigger | None:
-        try:
-            thread = await self._source.fetch_issue(number, trust)
-            asked = await self._source.find_label_event(number, names.waiting, trust)
-        except ForgeError as error:
-            if error.code != "forge_not_found":
-                raise
-            self._mentioned.discard(number)  # deleted, moved to another repository, or a pull request
-            return None
-        trigger = find_trigger(thread.issue, names, labelled=asked, answered=thread.answered)
-        if trigger is None and find_state(thread.issue.labels, names) != "processing":
-            self._mentioned.discard(number)
-        return trigger
-
-    async def _find_review_trigger(
-        self, review: Review, names: LabelConfig, trust: WriteAccessCache
-    ) -> Trigger | None:
-        if find_review(review.request, review.issue, review.remarks, answered=review.answered) is None:
-            return None
-        try:
-            thread = await self._source.fetch_issue(review.issue, trust)
-        except ForgeError as error:
-            if error.code != "forge_not_found":
-                raise
-            return None
-        if find_state(thread.issue.labels, names) == "processing":
-            return None  # the remarks go into the running task
-        answered = review.answered | thread.answered
-        return find_review(review.request, review.issue, review.remarks, answered=answered)
 
 
 def add_issue_marker(text: str, issue: int) -> str:

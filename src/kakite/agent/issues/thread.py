@@ -23,7 +23,6 @@ from kakite.agent.forges.base import (
     Issue,
     PullRequest,
     Repository,
-    ReviewComment,
     Trigger,
 )
 from kakite.agent.forges.labels import ISSUE_TEXT_ID, IssueState, LabelConfig, find_state, format_handled_ids
@@ -39,8 +38,6 @@ from kakite.agent.issues.triage import AcceptedTask, RejectedTask
 from kakite.agent.run.state import RunResult
 from kakite.agent.worker.status import ErrorView, HumanInputRequest, PullRequestView, TaskStatus
 from kakite.redaction import Redaction
-
-Said = TypeVar("Said", Comment, ReviewComment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,22 +72,10 @@ def find_answers(
     )
 
 
-def strip_commands_from(said: Iterable[Said], name: str) -> list[Said]:
+def strip_commands_from(said: Iterable[Comment], name: str) -> list[Comment]:
     """Return what was said without the commands in it; who gave commands alone has said nothing."""
     told = [(each, strip_commands(each.text, name)) for each in said]
     return [replace(each, text=text) if text != each.text else each for each, text in told if text.strip()]
-
-
-def as_comment(remark: ReviewComment) -> Comment:
-    """Return a remark as if it stood below the issue."""
-    return Comment(
-        id=remark.id,
-        author=remark.author,
-        text=remark.text,
-        created=remark.created,
-        edited=None,
-        trusted=remark.trusted,
-    )
 
 
 def _find_answered_digest(command: Command, asks: HumanInputRequest) -> str:
@@ -237,7 +222,7 @@ class IssueThread:
         since = datetime.fromisoformat(self._own.asked_at)
         fresh, known = issue_snapshot.find_updates(issue, since, seen)
         wanted, why = self._find_control(issue, pull, request, asks)
-        said = [*fresh, *map(as_comment, remarks)]
+        said = [*fresh, *remarks]
         return ThreadUpdate(
             text=self._render_updates(fresh, remarks),
             seen=tuple(sorted({*known, *map(issue_snapshot.make_version_token, remarks)})),
@@ -402,7 +387,7 @@ class IssueThread:
 
     async def _fetch_new_review_comments(
         self, issue: Issue, request: PullRequest | None, seen: Collection[str]
-    ) -> Sequence[ReviewComment]:
+    ) -> Sequence[Comment]:
         if request is None:
             return ()
         found = await self._forge.list_review_comments(request.number)
@@ -427,7 +412,7 @@ class IssueThread:
             return "go_on", ""  # we have set the label ourselves, since we wait
         return wanted, "" if wanted == "go_on" else explain_control(issue, self._names, self._own.assignee)
 
-    def _render_updates(self, fresh: Iterable[Comment], remarks: Iterable[ReviewComment]) -> str:
+    def _render_updates(self, fresh: Iterable[Comment], remarks: Iterable[Comment]) -> str:
         name = self._names.mention
         told = [
             issue_snapshot.render_comments(strip_commands_from(fresh, name)),

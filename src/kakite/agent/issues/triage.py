@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from kakite.agent.forges import issue_snapshot
-from kakite.agent.forges.base import Comment, Forge, Issue, PullRequest, ReviewComment, Trigger
+from kakite.agent.forges.base import Comment, Forge, Issue, PullRequest, Trigger
 from kakite.agent.forges.labels import ISSUE_TEXT_ID, LabelConfig, find_state
 from kakite.agent.forges.triggers import has_mention
 from kakite.agent.run.prompt import load_prompt
@@ -220,7 +220,7 @@ def build_accepted_task(
     repository: tuple[str, str],
     branch: str,
     request: PullRequest | None,
-    remarks: Sequence[ReviewComment] = (),
+    remarks: Sequence[Comment] = (),
 ) -> AcceptedTask:
     """Return what a task is about.
 
@@ -255,7 +255,7 @@ def build_accepted_task(
 
 
 def collect_handled_ids(
-    comments: Iterable[Comment], remarks: Iterable[ReviewComment], names: LabelConfig
+    comments: Iterable[Comment], remarks: Iterable[Comment], names: LabelConfig
 ) -> list[str]:
     """Return the ids of what would ask for work again, were it not said that it is taken up."""
     calling = [each.id for each in comments if has_mention(each.text, names.mention)]

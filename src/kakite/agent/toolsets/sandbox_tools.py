@@ -231,7 +231,7 @@ class SandboxToolset:
         try:
             await editor.start()
             if known := detect_forge_tool(await editor.list_tools()):
-                told = f"the server `{choice.name}` is no editor: `{known}` says that it is a forge's"
+                told = f"the server `{choice.name}` is not an editor: `{known}` says that it is a forge's"
                 raise ServerError(told, code="server_failed")
         except ServerError as error:
             await editor.stop()

@@ -97,7 +97,7 @@ class WorkerLoop:
             return
         self.under_way.add(task)
         if task in self._begun:
-            self.say_once(f"{task}: goes on with {shorten_task_id(task)}")
+            self.say_once(f"{task}: continues with {shorten_task_id(task)}")
 
     def _update_known_tasks(self, standings: Collection[WorkflowDescription]) -> None:
         if self._past is None:

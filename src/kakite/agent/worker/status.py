@@ -122,7 +122,7 @@ _NOTIFY_FIELDS = ("phase", "status", "plan", "asks", "request", "pushed", "error
 
 
 def build_task_status(origin: TaskOrigin, run: RunState, head: str) -> TaskStatus:
-    """Return what is shown of a run; docs/agent.md has its shape."""
+    """Return what is shown of a run; docs/agent-reference.md has its shape."""
     task = run.task
     return {
         "id": origin.id,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def web(http: Http = DEFAULT_ADDRESS, engine: Engine = "embedded", address: Address = "") -> None:
-    """Show all tasks in the browser while they go on: plans, calls, changes, cost; answer what they ask."""
+    """Show all tasks live in your browser: plans, calls, changes, cost. Answer their questions there."""
     from kakite.agent.dashboard.auth import DashboardAuth
     from kakite.serve.streamable_http import listen, parse_address
 
@@ -33,7 +33,7 @@ def web(http: Http = DEFAULT_ADDRESS, engine: Engine = "embedded", address: Addr
     door = DashboardAuth(host=place.host, port=listening.getsockname()[1], token=token)
     page = _format_url(listening)
     if given:
-        sys.stderr.write("log in with the token that KAKITE_TOKEN holds\n")
+        sys.stderr.write("log in with the token in KAKITE_TOKEN\n")
     sys.stdout.write(f"{page}\n" if given else f"{page}?token={token}\n")
     sys.stdout.flush()
     asyncio.run(_serve(engine, address, listening, door))

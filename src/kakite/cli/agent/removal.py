@@ -23,21 +23,26 @@ if TYPE_CHECKING:
 def rm(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID", help="The runs, each by its id or how it begins.", show_default=False),
+        typer.Argument(
+            metavar="ID", help="The runs, each by its id or the start of its id.", show_default=False
+        ),
     ] = None,
     older_than: Annotated[
         int | None,
         typer.Option(
-            metavar="DAYS", min=0, help="Remove all that ended and did not change for so many days."
+            metavar="DAYS", min=0, help="Remove all runs that ended and have not changed for this many days."
         ),
     ] = None,
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Also those that did not end: what they did not push is lost.")
+        bool,
+        typer.Option(
+            "--force", help="Also remove runs that have not ended. You lose what they did not push."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove runs from this machine, with all that was said in them. Pushed branches stay."""
+    """Remove runs and their conversations from this machine. Pushed branches stay."""
     if not runs and older_than is None:
         raise UsageError("which runs?", hint="give their ids, or --older-than DAYS")
     named = [_require_run(given) for given in runs or ()]
@@ -67,8 +72,8 @@ def _require_run(given: str) -> RunFolder:
 def _require_ended(record: RunFolder) -> None:
     if not _has_ended(record):
         raise KakiteError(
-            f"run `{record.id}` has not ended: nothing was removed",
-            hint=f"`kakite agent resume {record.id}` goes on with it; --force removes it for good",
+            f"run `{record.id}` has not ended: Kakite removed nothing",
+            hint=f"`kakite agent resume {record.id}` continues it; --force removes it for good",
             code="run_unfinished",
         )
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(help="Give a task to a coding agent: a pushed branch comes out.", no_args_is_help=True)
+app = typer.Typer(help="Give a coding agent a task; it pushes its work as a branch.", no_args_is_help=True)
 app.command("export")(export)
 app.command("web")(web)
 
@@ -54,7 +54,7 @@ Stream = Annotated[
     typer.Option(
         "--stream/--no-stream",
         metavar="",
-        help="Show the model's text while it comes. Default: on a terminal.",
+        help="Show the model's text as it arrives. Default: only on a terminal.",
     ),
 ]
 
@@ -62,7 +62,7 @@ Stream = Annotated[
 @app.command("run")
 @add_setting_options()
 def run(
-    task: Annotated[str, typer.Argument(help="What is to be done, in your words.")],
+    task: Annotated[str, typer.Argument(help="What to do, in your words.")],
     repo: Repo = ".",
     branch: Branch = None,
     *,
@@ -70,7 +70,7 @@ def run(
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
-    """Clone REPO into a workspace of its own, let the model work there, and push what it did as a branch."""
+    """Clone the repository into a separate workspace, let the model work there, and push a branch."""
     from kakite.agent.git.url import find_enclosing_repository, parse_repo_url
     from kakite.agent.run.state import Task
     from kakite.agent.run.store import RunStore, choose_branch_name
@@ -118,23 +118,23 @@ def _warn_uncommitted(address: RepoUrl) -> None:
     count = count_uncommitted(address, os.environ)
     if count:
         files = "1 file" if count == 1 else f"{count} files"
-        told = f"The run works on the last commit: uncommitted changes of {files} are not part of it."
+        told = f"The run works on the last commit, without your uncommitted changes to {files}."
         typer.echo(told, err=True)
 
 
 @app.command("resume")
 @add_setting_options(
     defaults=False,
-    model=Annotated[str | None, typer.Option(help="Another model to go on with.")],
-    base_url=Annotated[str | None, typer.Option(help="Another address to go on with.")],
+    model=Annotated[str | None, typer.Option(help="Continue with another model.")],
+    base_url=Annotated[str | None, typer.Option(help="Continue with another address of the provider's API.")],
     sandbox=Annotated[
-        str | None, typer.Option(help="Another kind of sandbox to go on in. Default: the same one.")
+        str | None, typer.Option(help="Continue in another kind of sandbox. Default: the same one.")
     ],
 )
 def resume(
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run to go on with.")],
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run or the paused task.")],
     repo: Annotated[
-        str | None, typer.Option(help="The repository's address again, where it carries credentials.")
+        str | None, typer.Option(help="The repository's address again, if it contains credentials.")
     ] = None,
     *,
     given: GivenFlags,
@@ -143,7 +143,7 @@ def resume(
     address: ServerAddress = "",
     as_json: Json = False,
 ) -> None:
-    """Go on with a run that was interrupted, failed outside, or reached a limit; or with a paused task."""
+    """Continue a paused task, or a run that was interrupted, reached a limit or failed."""
     from kakite.cli.agent.tasks import find_run
 
     meant = find_run(run_id)
@@ -169,7 +169,7 @@ def resume(
         if attempt.address.url != stored.task.repository:
             raise UsageError(
                 f"run `{run_id}` works on `{stored.task.repository}`, not on `{attempt.address.url}`",
-                hint="give the same address, or begin another run with `kakite agent run`",
+                hint="give the same address, or start another run with `kakite agent run`",
                 code="other_repository",
             )
         attempt.task = _apply_flags(
@@ -188,10 +188,10 @@ def _check_not_given(task: str, flags: Mapping[str, object]) -> None:
     given = [f"--{name.replace('_', '-')}" for name, value in flags.items() if value is not None]
     if given:
         raise UsageError(
-            f"`{task}` is a worker's task: it keeps the settings that it began with, so "
+            f"`{task}` is a worker's task: it keeps the settings that it started with, so "
             f"{', '.join(given)} would change nothing",
-            hint=f"to go on as it is: {format_resume_command(task, None)}\n"
-            f"for other settings end it (kakite agent cancel {quote(task)}) and begin another task",
+            hint=f"to continue with the same settings: {format_resume_command(task, None)}\n"
+            f"for other settings, cancel it (kakite agent cancel {quote(task)}) and start another task",
         )
 
 
@@ -211,7 +211,7 @@ def _apply_flags(task: Task, flags: Mapping[str, object]) -> Task:
 
 @app.command("list")
 def list_runs(engine: Engine = "embedded", address: ServerAddress = "", as_json: Json = False) -> None:
-    """List the runs that are kept and the workers' tasks, the latest first."""
+    """List your runs and the workers' tasks, newest first."""
     from kakite.agent.run.store import RunStore
     from kakite.cli.agent.run_report import format_table
     from kakite.workspace import ensure_state_folder
@@ -268,7 +268,7 @@ def demo(
     sandbox: Annotated[str, typer.Option(help=SANDBOX_HELP)] = "auto",
     as_json: Json = False,
 ) -> None:
-    """Show the whole job on a small real project, with a scripted model: no key, no network."""
+    """Show a whole task on a small real project. The model is scripted: you need no key and no network."""
     check_engine("embedded")
     from kakite.cli.agent.demo import run_demo
 
@@ -301,7 +301,7 @@ class RunHandle:
         """Return the command that goes on with it, nothing if it is not stored."""
         if self.record is None or not self.record.file.exists():
             return ""
-        return f"Go on with: {format_resume_command(self.record.id, self.address)}"
+        return f"Continue with: {format_resume_command(self.record.id, self.address)}"
 
 
 def format_resume_command(run_id: str, address: RepoUrl | None) -> str:
@@ -359,7 +359,7 @@ def _suggest_options(task: Task, code: str) -> str:
 
 
 _STORAGE_HINT = (
-    "runs are kept below XDG_STATE_HOME, or else HOME: that folder must be writable, and have room"
+    "Kakite keeps runs below XDG_STATE_HOME, or else HOME: make that folder writable, and free some space"
 )
 
 
@@ -428,7 +428,7 @@ def _build_deps(
 
     if not task.model:
         raise UsageError(
-            "no model was named",
+            "you named no model",
             hint="give one with --model PROVIDER:NAME; `kakite agent demo` works without one",
             code="model_missing",
         )
@@ -464,9 +464,9 @@ def _describe_sandbox(task: Task, sandbox: Sandbox) -> str:
 
 
 _NETWORKS: Mapping[str, str] = {
-    "off": "no network",
-    "registries": "with the registries of packages as its network",
-    "open": "with the public network",
+    "off": "without a network",
+    "registries": "with access to package registries only",
+    "open": "with access to the public network",
 }
 
 
@@ -481,8 +481,9 @@ def _check_can_act(parts: RunDeps) -> None:
 
     if isinstance(parts.approver, DenyingApprover) and parts.rules == READ_ONLY_RULES:
         raise UsageError(
-            "nobody is here to be asked (no terminal), so the model could change nothing",
-            hint="let it act unasked: `--approve edits` (changes of files) or `--approve all` (commands too)",
+            "without a terminal Kakite cannot ask you, so the model could change nothing",
+            hint="let it act without asking: `--approve edits` (changes to files) or `--approve all` "
+            "(commands too)",
             code="nobody_to_ask",
         )
 
@@ -505,7 +506,7 @@ def _print_result(run: RunState, address: RepoUrl, *, as_json: bool) -> int:
         print_report(run, Console(highlight=False, soft_wrap=True))
     if run.status in {"limit", "budget", "stuck"}:
         more = f" --max-turns {run.task.max_turns * 2}" if run.status == "limit" else format_raise_flags(run)
-        typer.echo(f"Go on with: {format_resume_command(run.task.id, address)}{more}", err=True)
+        typer.echo(f"Continue with: {format_resume_command(run.task.id, address)}{more}", err=True)
     return 0 if run.status == "done" else 1
 
 

@@ -116,15 +116,15 @@ _HEADLINES = {
     "done": ("✓", "green", "Done"),
     "no_changes": ("–", "yellow", "The model changed nothing"),
     "limit": ("!", "yellow", "Stopped at the limit of turns"),
-    "budget": ("!", "yellow", "Stopped at a limit of what may be used up"),
-    "stuck": ("!", "yellow", "The model went round in circles; the work is kept"),
-    "conflict": ("!", "red", "The conflicts could not be resolved; the work is kept"),
-    "refused": ("!", "red", "The model refused to go on; the work is kept"),
+    "budget": ("!", "yellow", "Stopped at a limit for cost, tokens, time or calls"),
+    "stuck": ("!", "yellow", "The model kept repeating itself; its work is kept"),
+    "conflict": ("!", "red", "The model could not resolve the conflicts; its work is kept"),
+    "refused": ("!", "red", "The model refused to continue; its work is kept"),
 }
 
 
 def to_report_json(run: RunState) -> JsonObject:
-    """Return the documented shape of ``--json`` (docs/agent.md)."""
+    """Return the documented shape of ``--json`` (docs/agent-reference.md)."""
     return {
         "id": run.task.id,
         "status": run.status,

@@ -66,9 +66,9 @@ async def find_task_id(client: WorkflowClient, given: str) -> str:
         return found
     if (run := find_run(given)) is not None:
         raise UsageError(
-            f"`{run.id}` is a run of `kakite agent run`, no task of the workers",
-            hint=f"`kakite agent show {run.id}` tells how it stands, `kakite agent resume {run.id}` goes on, "
-            f"`kakite agent export {run.id} --html FILE` tells all that happened",
+            f"`{run.id}` is a run of `kakite agent run`, not a workers' task",
+            hint=f"`kakite agent show {run.id}` shows its state, `kakite agent resume {run.id}` continues "
+            f"it, `kakite agent export {run.id} --html FILE` writes all that happened",
             code="no_task",
         )
     raise build_not_found_error(given)
@@ -108,7 +108,9 @@ def match_id(given: str, known: Collection[str]) -> str | None:
     if len(found) > 1:
         shown = ", ".join(f"`{each}`" for each in found[:_MAX_SHOWN])
         more = f" and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""
-        raise UsageError(f"`{given}` may be {shown}{more}", hint="give more of it", code="ambiguous_id")
+        raise UsageError(
+            f"`{given}` could mean {shown}{more}", hint="give more of the id", code="ambiguous_id"
+        )
     return found[0] if found else None
 
 
@@ -116,7 +118,7 @@ def build_not_found_error(given: str) -> KakiteError:
     """Return the error for an id that nothing has."""
     return UsageError(
         f"there is no task or run `{given}`",
-        hint="`kakite agent list` shows which there are",
+        hint="`kakite agent list` shows them all",
         code="task_unknown",
     )
 
@@ -140,21 +142,23 @@ def _find_matches(given: str, known: Iterable[str]) -> Iterable[str]:
 
 
 def export(
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run, or the workers' task.")],
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run or the workers' task.")],
     jsonl: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write one event a line, as JSON; - is standard output."),
+        typer.Option(
+            metavar="FILE", help="Write the events to FILE, each as a line of JSON; - means standard output."
+        ),
     ] = None,
     html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write one page to read; - is standard output.")
+        str | None, typer.Option(metavar="FILE", help="Write a web page to FILE; - means standard output.")
     ] = None,
     markdown: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write it as Markdown; - is standard output.")
+        str | None, typer.Option(metavar="FILE", help="Write Markdown to FILE; - means standard output.")
     ] = None,
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
-    """Write what happened in a run: what was said, called, answered, changed and spent, without secrets."""
+    """Write all that happened in a run, without secrets: messages, calls, answers, changes, cost."""
     from kakite.agent.observe.event_log import build_event_log, redact_events
     from kakite.redaction import build_redaction
 
@@ -162,11 +166,11 @@ def export(
     files = {kind: name for kind, name in wanted.items() if name is not None}
     if not files:
         raise UsageError(
-            "nothing to write",
-            hint="give --jsonl FILE, --html FILE or --markdown FILE; - is standard output",
+            "you did not say what to write",
+            hint="give --jsonl FILE, --html FILE or --markdown FILE; - means standard output",
         )
     if len({*files.values()}) < len(files):
-        raise UsageError("two would be written to one file", hint="give each a file of its own")
+        raise UsageError("two of them would go to one file", hint="give each its own file")
     if html is not None or markdown is not None:
         _check_templates()
     run = _load_run(run_id, engine, address)
@@ -230,26 +234,26 @@ _POLL_INTERVAL = 0.5  # s between two looks whether a task has ended
 TaskId = Annotated[
     str,
     typer.Argument(
-        metavar="ID", help="The task: its id or how it begins, #NUMBER of its issue, or the last part of it."
+        metavar="ID", help="The task: its id, the start or the last part of its id, or #NUMBER of its issue."
     ),
 ]
 
 
 @add_setting_options()
 def submit(
-    task: Annotated[str, typer.Argument(help="What is to be done, in your words.")],
+    task: Annotated[str, typer.Argument(help="What to do, in your words.")],
     repo: Repo = ".",
     branch: Branch = None,
     *,
     given: GivenFlags,
     on_ask: Annotated[
-        str, typer.Option(metavar="deny|pause", help="What becomes of a call that would be asked about.")
+        str, typer.Option(metavar="deny|pause", help="What to do with a call that needs your approval.")
     ] = "pause",
     engine: Engine = "embedded",
     address: Address = "",
     as_json: Json = False,
 ) -> None:
-    """Leave a task to the workers, without an issue. Prints its id."""
+    """Give the workers a task without an issue, and print the task's id."""
     from kakite.agent.git.url import find_enclosing_repository, parse_repo_url
     from kakite.agent.worker.payloads import to_payload
     from kakite.agent.worker.workflow import TASK_WORKFLOW
@@ -292,7 +296,7 @@ def _build_task_input(
 
 
 def show(task: TaskId, engine: Engine = "embedded", address: Address = "", as_json: Json = False) -> None:
-    """Show how a task or a run stands."""
+    """Show the state of a task or a run."""
 
     async def find_status(client: WorkflowClient) -> WorkflowDescription | None:
         known = await client.list_workflows()
@@ -313,7 +317,7 @@ def show(task: TaskId, engine: Engine = "embedded", address: Address = "", as_js
 
 
 def pause(task: TaskId, engine: Engine = "embedded", address: Address = "") -> None:
-    """Let a task rest at its next step."""
+    """Pause a task at its next step."""
 
     async def pause_task(client: WorkflowClient, task: str) -> None:
         await _check_not_ended(client, task)
@@ -321,7 +325,7 @@ def pause(task: TaskId, engine: Engine = "embedded", address: Address = "") -> N
 
     task = _run_with_task(engine, address, task, pause_task)
     typer.echo(
-        f"`{task}` rests from its next step on. Go on with: kakite agent resume {quote(task)}", err=True
+        f"`{task}` pauses at its next step. Continue with: kakite agent resume {quote(task)}", err=True
     )
 
 
@@ -330,16 +334,16 @@ def approve(
     digest: Annotated[
         str | None,
         typer.Option(
-            help="What is answered, as `kakite agent show ID` names it: nothing happens if the task asks "
-            "something else. Needed to let a call go."
+            help="The question that you answer, as `kakite agent show ID` names it. If the task asks "
+            "something else by now, nothing happens. Required to allow a call."
         ),
     ] = None,
-    no: Annotated[bool, typer.Option("--no", help="Say no.")] = False,
-    reason: Annotated[str, typer.Option(help="For the model, with --no.")] = "",
+    no: Annotated[bool, typer.Option("--no", help="Answer no.")] = False,
+    reason: Annotated[str, typer.Option(help="With --no: your reason, which the model reads.")] = "",
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
-    """Answer what a task asks: let the call go, or go on; with --no, not."""
+    """Answer yes to a task's question: allow the call, or let the task continue. With --no: answer no."""
     from kakite.agent.worker.loop import answer_question
 
     _require_user()
@@ -355,13 +359,11 @@ def approve(
 
 def cancel(
     task: TaskId,
-    now: Annotated[
-        bool, typer.Option("--now", help="Leave everything as it is: nothing is pushed, nobody is told.")
-    ] = False,
+    now: Annotated[bool, typer.Option("--now", help="End at once: push nothing, comment nowhere.")] = False,
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
-    """End a task: what is under way is cut short, what there is is pushed, and its issue is told."""
+    """End a task: Kakite stops its current step, pushes the work so far, and comments on its issue."""
     from kakite.agent.worker.loop import stop_task
 
     async def cancel_task(client: WorkflowClient, task: str) -> None:
@@ -374,19 +376,19 @@ def cancel(
     task = _run_with_task(engine, address, task, cancel_task)
     if now:
         return
-    typer.echo(f"`{escape_control(task)}` ends as soon as a worker has pushed what there is.", err=True)
+    typer.echo(f"`{escape_control(task)}` ends as soon as a worker has pushed the work so far.", err=True)
 
 
 def logs(
     task: TaskId,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing until the task ends.")
+    ] = False,
     engine: Engine = "embedded",
     address: Address = "",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the lines as they are kept, as JSON.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
 ) -> None:
-    """Print what happened in a task on this machine, a line for each event."""
+    """Print what happened in a task on this machine, one line for each event."""
     from kakite.agent.observe.renderers.terminal import format_log_line
     from kakite.durable.client import END_STATES, wait_until_ended
 
@@ -427,7 +429,7 @@ def resume_task(task: str, engine: str, address: str) -> str:
             await signal_answer(client, task, asks, build_answer("more", ""))
 
     task = _run_with_task(engine, address, task, resume_and_answer)
-    typer.echo(f"`{escape_control(task)}` goes on: the next worker takes it up.", err=True)
+    typer.echo(f"`{escape_control(task)}` continues: the next free worker takes it.", err=True)
     return task
 
 
@@ -446,7 +448,7 @@ async def _check_not_ended(client: WorkflowClient, task: str) -> None:
     told = _format_end(public) if standing.state == "done" else ""
     raise UsageError(
         f"`{task}` has ended: {told or standing.state}",
-        hint=f"`kakite agent show {task}` tells what came of it",
+        hint=f"`kakite agent show {task}` shows its result",
         code="run_ended",
     )
 
@@ -507,7 +509,7 @@ _HIDDEN_FIELDS = {"id", "start", "accepted", "seen"}
 
 
 def to_task_json(standing: WorkflowDescription) -> dict[str, Any]:
-    """Return the documented shape of a task (docs/agent.md)."""
+    """Return the documented shape of a task (docs/agent-reference.md)."""
     published = cast("dict[str, Any]", standing.published or {})
     return {
         "id": standing.id,
@@ -541,8 +543,8 @@ def _require_user() -> None:
 
     if is_run_by_kakite():
         raise UserRequiredError(
-            "only a person can answer what a task asks, and this is a program that Kakite runs",
-            hint="ask the person to answer in a terminal of their own, on the page, or below the issue",
+            "only a person can answer a task's question, and Kakite itself started this program",
+            hint="ask the person to answer in their own terminal, on the page, or below the issue",
         )
 
 

@@ -83,33 +83,35 @@ Engine = Annotated[
     typer.Option(
         metavar="embedded|temporal",
         autocompletion=complete_with("embedded", "temporal"),
-        help="What keeps tasks: a folder, or a Temporal server.",
+        help="Where tasks are kept: embedded (in a folder) or temporal (on a Temporal server).",
     ),
 ]
-Address = Annotated[str, typer.Option(metavar="HOST:PORT", help="The Temporal server.")]
+Address = Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the Temporal server.")]
 ForgeLocation = Annotated[
     tuple[str, str] | None,
     typer.Option(
         metavar="KIND PLACE",
-        help="Where issues come from: local DIR, github OWNER/NAME, gitlab GROUP/NAME. "
-        "Without: only what was submitted.",
+        help="Where issues come from: local DIR, github OWNER/NAME or gitlab GROUP/NAME. Default: no "
+        "issues, only submitted tasks.",
     ),
 ]
-ForgeUrl = Annotated[str, typer.Option(help="A server of your own: GitHub's API, or GitLab's address.")]
+ForgeUrl = Annotated[str, typer.Option(help="Your own server: the address of GitHub's API, or of GitLab.")]
 Labels = Annotated[
     list[str] | None,
     typer.Option(
         metavar="STATE=NAME",
-        help="Another label for a state: waiting, processing, done, paused, stopped. May be repeated.",
+        help="Use label NAME for STATE: waiting, processing, done, paused or stopped. May be repeated.",
     ),
 ]
-Mention = Annotated[str | None, typer.Option(help="Who is meant by @NAME in a comment.")]
+Mention = Annotated[
+    str | None, typer.Option(help="The NAME to which people write @NAME in a comment to start a task.")
+]
 OnAsk = Annotated[
     str,
     typer.Option(
         metavar="deny|pause",
         autocompletion=complete_with("deny", "pause"),
-        help="What becomes of a call that a person would be asked about: denied, or the task waits.",
+        help="What to do with a call that needs a person's approval: deny it, or pause the task.",
     ),
 ]
 Draft = Annotated[
@@ -117,20 +119,21 @@ Draft = Annotated[
     typer.Option(
         metavar="early|late",
         autocompletion=complete_with("early", "late"),
-        help="When the draft of a pull request is opened: with the first change, or with the work.",
+        help="When to open a draft pull request: early (at the first change) or late (with the "
+        "finished work).",
     ),
 ]
 UntilIdle = Annotated[
-    bool, typer.Option("--until-idle", help="End when no work is left; else go on until ended.")
+    bool, typer.Option("--until-idle", help="End when no work is left. Default: work until you stop it.")
 ]
-Concurrency = Annotated[int, typer.Option(min=1, help="Tasks at once.")]
-Poll = Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the forge.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="How many tasks to work on at once.")]
+Poll = Annotated[float, typer.Option(min=0.1, help="Seconds between two checks for new issues.")]
 Webhooks = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="Listen there for the forge's webhooks, which wake the worker before its next look; port 0 "
-        "takes a free one. The secret is taken from KAKITE_WEBHOOK_SECRET.",
+        help="Listen on this address for the forge's webhooks, so that new issues need not wait for "
+        "the next check; port 0 picks a free port. KAKITE_WEBHOOK_SECRET holds the secret.",
     ),
 ]
 
@@ -152,7 +155,7 @@ def worker(
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
-    """Work through the issues that carry the label, and what was submitted; any number of workers may."""
+    """Work through labelled issues and submitted tasks. You can run any number of workers."""
     from kakite.cli.settings import load_settings
 
     load = partial(load_settings, given)
@@ -178,7 +181,7 @@ def worker(
     except (KeyboardInterrupt, asyncio.CancelledError, BaseExceptionGroup) as error:
         if not is_interruption(error):
             raise
-        typer.echo("Ended; what is not done yet, the next worker goes on with.", err=True)
+        typer.echo("Ended. The next worker continues the unfinished tasks.", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -242,7 +245,7 @@ def _listen_for_webhooks(webhooks: str | None, place: Mapping[str, str] | None) 
     if not os.environ.get(WEBHOOK_SECRET, ""):
         raise UsageError(
             f"the variable {WEBHOOK_SECRET} holds no secret",
-            hint="set it to the secret that the webhook was set up with: nobody is believed without",
+            hint="set it to the webhook's secret: without it, Kakite cannot know who sent a webhook",
             code="missing_secret",
         )
     return listen(where)
@@ -354,7 +357,7 @@ def suggest_demo() -> Generator[None]:
         yield
     except ModelConfigError as error:
         if error.code == "model_no_key":
-            error.hint += "; `kakite agent demo` shows an agent at work without any key"
+            error.hint += "; `kakite agent demo` needs no key"
         raise
 
 
@@ -401,9 +404,9 @@ def check_can_act(approve: Mode, on_ask: str) -> None:
 
     if on_ask == "deny" and MODES[approve] == READ_ONLY_RULES:
         raise UsageError(
-            "what a person would be asked about is denied, so the model could change nothing",
-            hint="let it act unasked: `--approve edits` (changes of files) or `--approve all` (commands), "
-            "or let tasks wait for your answers: `--on-ask pause`",
+            "Kakite denies every call that needs a person's approval, so the model could change nothing",
+            hint="let it act without asking: `--approve edits` (changes to files) or `--approve all` "
+            "(commands too); or let tasks wait for your answers: `--on-ask pause`",
             code="nobody_to_ask",
         )
 
@@ -428,7 +431,7 @@ async def check_sandbox(kind: str) -> None:
 
 def build_model_missing_error() -> UsageError:
     """Return the error for a task without a model."""
-    return UsageError("no model was named", hint="give one with --model PROVIDER:NAME", code="model_missing")
+    return UsageError("you named no model", hint="give one with --model PROVIDER:NAME", code="model_missing")
 
 
 def ensure_agent_folder() -> Path:
@@ -471,7 +474,7 @@ def open_forge(place: Mapping[str, Any], environ: Mapping[str, str]) -> Forge:
 
             return open_gitlab(place["path"], environ, url=place["url"])
         case kind:
-            raise UsageError(f"there is no forge `{kind}`", hint="known are local, github and gitlab")
+            raise UsageError(f"there is no forge `{kind}`", hint="use local, github or gitlab")
 
 
 @asynccontextmanager
@@ -565,7 +568,7 @@ def _parse_labels(labels: list[str], mention: str | None) -> LabelConfig:
         state, _, name = each.partition("=")
         if state not in _LABEL_STATES:
             raise UsageError(
-                f"--label: there is no state `{state}`", hint=f"known are {', '.join(_LABEL_STATES)}"
+                f"--label: there is no state `{state}`", hint=f"use one of {', '.join(_LABEL_STATES)}"
             )
         given[state] = name
     try:

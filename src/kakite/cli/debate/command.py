@@ -54,31 +54,40 @@ def _check_no_typo(word: str, commands: Collection[str]) -> None:
     if near:
         raise UsageError(
             f"there is no command `{word}`",
-            hint=f"did you mean `kakite debate {near[0]}`? To debate it: `kakite debate about {word}`",
+            hint=f"did you mean `kakite debate {near[0]}`? To debate this word: `kakite debate about {word}`",
         )
 
 
 app = typer.Typer(
     cls=_TopicGroup,
-    help='Let coding CLIs argue about a question: `kakite debate "TOPIC"`. You decide how it goes on.',
+    help='Let codex, claude or other coding CLIs debate a question: `kakite debate "TOPIC"`. '
+    "You decide what happens next.",
     epilog='`kakite debate "TOPIC" …` is short for `kakite debate about "TOPIC" …`: '
     "`kakite debate about --help` shows its options, such as --transcript, --rounds, --participant.",
     no_args_is_help=True,
 )
 
 Topic = Annotated[
-    str, typer.Argument(show_default=False, help="The question. - reads it from standard input.")
+    str, typer.Argument(show_default=False, help="The question to debate; - reads it from standard input.")
 ]
-Rounds = Annotated[int, typer.Option(min=1, max=10, help="Rounds at most before you are asked how to go on.")]
-Json = Annotated[bool, typer.Option("--json", help="Print what happens as JSON, a line each. Asks nothing.")]
-NoInput = Annotated[bool, typer.Option("--no-input", "--yes", "-y", help="Ask nothing; end after a turn.")]
-Keep = Annotated[bool, typer.Option("--keep", help="Keep the debate on disk, to go on with it later.")]
-Resume = Annotated[str | None, typer.Option(metavar="NAME", help="Go on with a debate that is kept.")]
-List = Annotated[bool, typer.Option("--list", help="List the debates that are kept.")]
-Delete = Annotated[str | None, typer.Option(metavar="NAME", help="Delete a debate that is kept.")]
+Rounds = Annotated[
+    int, typer.Option(min=1, max=10, help="Most rounds before Kakite asks you how to continue.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print each event as a line of JSON, and ask you nothing.")
+]
+NoInput = Annotated[
+    bool, typer.Option("--no-input", "--yes", "-y", help="Ask you nothing, and end after one turn.")
+]
+Keep = Annotated[
+    bool, typer.Option("--keep", help="Keep the debate on disk, so that you can continue it later.")
+]
+Resume = Annotated[str | None, typer.Option(metavar="NAME", help="Continue a kept debate.")]
+List = Annotated[bool, typer.Option("--list", help="List the kept debates.")]
+Delete = Annotated[str | None, typer.Option(metavar="NAME", help="Delete a kept debate.")]
 Transcript = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Write what was said there at the end: Markdown, JSON, HTML."),
+    typer.Option(metavar="DIR", help="Write the transcript to DIR at the end, as Markdown, JSON and HTML."),
 ]
 
 
@@ -101,7 +110,7 @@ def about(
     delete: Delete = None,
     transcript: Transcript = None,
 ) -> None:
-    """Hold a debate in the terminal: all answers side by side, then you are asked how to go on."""
+    """Hold a debate in the terminal: see all answers side by side, then say how to continue."""
     with ExitStack() as stack:
         if show_list or delete is not None:
             _manage_saved(stack, delete, as_json=as_json)
@@ -147,10 +156,10 @@ def _build_new_options(
         topic = sys.stdin.buffer.read().decode(errors="replace")
     if not topic.strip():
         raise UsageError(
-            "there is no question", hint='`kakite debate "TOPIC"`; `kakite debate about -h` shows the options'
+            "you gave no question", hint='`kakite debate "TOPIC"`; `kakite debate about -h` shows the options'
         )
     if len(topic) > _MAX_TOPIC:
-        raise UsageError(f"the question has {len(topic):,} characters; {_MAX_TOPIC:,} may be")
+        raise UsageError(f"the question has {len(topic):,} characters; the limit is {_MAX_TOPIC:,}")
     return DebateOptions(
         topic=topic,
         participants=_load_participants(names),
@@ -172,14 +181,14 @@ def _check_unchanged(ctx: typer.Context) -> None:
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"a debate that is kept has its own `{flag}`", hint=f"leave out `{flag}`")
+            raise UsageError(f"a kept debate has its own `{flag}`", hint=f"leave out `{flag}`")
 
 
 def _build_resume_options(stack: ExitStack, name: str, topic: str) -> DebateOptions:
     from kakite.cli.debate.session import DebateOptions
 
     if topic:
-        raise UsageError("a debate that is kept has its question", hint="leave out one of the two")
+        raise UsageError("a kept debate already has its question", hint="leave out one of the two")
     kept = _open_store(stack)
     begun = kept.claim(name)
     return DebateOptions(
@@ -201,7 +210,7 @@ def _run_debate(wish: DebateOptions, transcript: Path | None, *, asks: bool, as_
     if transcript:  # what cannot be written later is better known before anybody thinks for minutes
         transcript.mkdir(parents=True, exist_ok=True)
         if not os.access(transcript, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, "it may not be written", str(transcript))
+            raise PermissionError(errno.EACCES, "you may not write there", str(transcript))
     wish = replace(wish, transcript=transcript, asks=asks)
     shown = _open_view(wish.session, as_json=as_json)
     evening = DebateSession(wish, shown)
@@ -229,7 +238,7 @@ def _finish(evening: DebateSession, *, as_json: bool, interrupted: bool = False)
     with _ignore_signals():
         if interrupted and not as_json and evening.wish.transcript:
             with suppress(*gone):
-                typer.echo("\nwriting what was said …", err=True)
+                typer.echo("\nwriting the transcript …", err=True)
         evening.save_transcript()
         with suppress(*gone):
             _print_end(evening, as_json=as_json, interrupted=interrupted)
@@ -271,7 +280,7 @@ def _print_end(evening: DebateSession, *, as_json: bool, interrupted: bool) -> N
         typer.echo(f"wrote {escape_one_line(str(file))}", err=True)
     if goes_on:
         name = escape_one_line(session) or "(unnamed)"
-        typer.echo(f"kept as {name}; `kakite debate --resume {shlex.quote(session)}` goes on", err=True)
+        typer.echo(f"kept as {name}; `kakite debate --resume {shlex.quote(session)}` continues it", err=True)
 
 
 def _manage_saved(stack: ExitStack, delete: str | None, *, as_json: bool) -> None:

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 
 _KEYS: dict[str, tuple[DecisionKind, str]] = {
-    "c": ("compromise", "find a compromise that all can sign"),
-    "s": ("synthesize", "put the best of all together"),
-    "i": ("custom_instruction", "an instruction of your own"),
-    "e": ("evidence", "new facts to judge by"),
+    "c": ("compromise", "find a compromise that all can accept"),
+    "s": ("synthesize", "combine the best parts of all answers"),
+    "i": ("custom_instruction", "follow your own instruction"),
+    "e": ("evidence", "consider new facts"),
     "n": ("continue", "another round"),
 }
 _NEEDS_WORDS = {
@@ -75,7 +75,7 @@ class DecisionPrompt:
         """
         choices = dict(_list_choices(debate))
         self._show(Text())
-        self._show(Text("How do you go on?", style="bold yellow"))
+        self._show(Text("How do you want to continue?", style="bold yellow"))
         for key, (_, told) in choices.items():
             self._show(Text.assemble("  ", (key, "bold"), f"  {told}"))
         self._show(Text.assemble("  ", ("q", "bold"), "  stop here"))
@@ -91,7 +91,7 @@ class DecisionPrompt:
         needed = _NEEDS_WORDS.get(made.kind)
         words = await self._read_text(needed or _MAY_HAVE_WORDS)
         while needed and not words:
-            self._show(Text("It takes some words."))
+            self._show(Text("Please write something."))
             words = await self._read_text(needed)
         return Decision(kind=made.kind, side=made.side, text=words)
 
@@ -102,7 +102,7 @@ class DecisionPrompt:
             lines = [line async for line in _read_lines()]
             if not (lines and _is_truncated(lines[-1])):
                 return "\n".join(lines).strip()
-            told = f"A line of {_MAX_LINE:,} bytes is too long for a terminal. Give it as several."
+            told = f"A line of {_MAX_LINE:,} bytes is too long for a terminal. Split it into several lines."
             self._show(Text(told))
 
     async def _read(self, prompt: str) -> str:
@@ -147,7 +147,7 @@ def _list_choices(debate: Debate) -> Iterator[tuple[str, tuple[Decision, str]]]:
     answered = {name for each in debate.rounds for name in each.answers}
     for number, name in enumerate(debate.terms.names, start=1):
         if name in answered:
-            yield str(number), (Decision(kind="adopt", side=name), f"go on from the answer of {name}")
+            yield str(number), (Decision(kind="adopt", side=name), f"continue from {name}'s answer")
     for key, (kind, told) in _KEYS.items():
         if answered or kind not in {"compromise", "synthesize"}:
             yield key, (Decision(kind=kind), told)
@@ -224,7 +224,7 @@ class DebateLiveView:
             case "replied":
                 self._on_replied(happening)
             case "unkept":
-                self.show_note(f"the answer of {happening.side} could not be kept: {happening.text}", "red")
+                self.show_note(f"the answer of {happening.side} could not be saved: {happening.text}", "red")
             case "decided":
                 made = happening.debate.turn.decision
                 assert made
@@ -243,7 +243,7 @@ class DebateLiveView:
         self._print(Text.assemble((result, f"bold {style}"), f" {format_end_reason(now.ending)}"))
         held = [(each, issue) for each in now.dissent for issue in each.issues]
         if held:
-            self._print(Text("  What is not agreed on:"))
+            self._print(Text("  Still disputed:"))
         for each, issue in held:
             told = escape_one_line(reveal_names(debate, each.round, each.by, issue))
             self._print(_render_item(f"    {each.by}, of {each.on}:", told))

@@ -56,20 +56,23 @@ _RUNNER_URL_VARIABLE = re.compile(r"KAKITE_DEBATE_\w+_URL")
 Host = Annotated[
     str,
     typer.Option(
-        help="Address to listen on. Containers on Linux reach that of their gateway: often 172.17.0.1."
+        help="Address to listen on. For containers on Linux, use their gateway's address: often 172.17.0.1."
     ),
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the first side; the others follow.")]
+Port = Annotated[
+    int,
+    typer.Option(min=0, max=65535, help="Port of the first side; the other sides get the ports after it."),
+]
 RunnerParticipants = Annotated[
     list[str] | None,
     typer.Option(
         "--participant",
         "-p",
         metavar="NAME",
-        help="Who can be asked; may be repeated. Default: codex, claude.",
+        help="A CLI that the server may ask; may be repeated. Default: codex, claude.",
     ),
 ]
-RunnerConcurrency = Annotated[int, typer.Option(min=1, help="Programs of one side at work at once.")]
+RunnerConcurrency = Annotated[int, typer.Option(min=1, help="How many programs one side may run at once.")]
 
 
 def runner(
@@ -78,9 +81,9 @@ def runner(
     participant: RunnerParticipants = None,
     at_once: RunnerConcurrency = 4,
 ) -> None:
-    """Answer what a debate server in a container asks, with the CLIs and logins of this machine.
+    """Run CLIs for a debate server in a container, with their logins on this machine.
 
-    Who asks must send the token that KAKITE_DEBATE_TOKEN holds; without it one is made and told.
+    The debate server must send the token in KAKITE_DEBATE_TOKEN. Without one, Kakite makes one and prints it.
     """
     if importlib.util.find_spec("fastapi") is None:
         raise MissingExtraError(
@@ -102,8 +105,8 @@ def runner(
     for each in participants:
         if isinstance(each, RemoteParticipant):
             raise UsageError(
-                f"`{each.side.name}` is itself asked at a runner, which may be this one",
-                hint="leave out its `url` in the settings here, or name others with -p",
+                f"`{each.side.name}` is itself reached through a runner, which may be this one",
+                hint="remove its `url` from the settings here, or name others with -p",
                 code="bad_participant",
             )
     door = RunnerAuth(token=_get_token(TOKEN_VARIABLE), host=host)

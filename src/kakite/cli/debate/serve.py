@@ -38,7 +38,7 @@ Where = Annotated[
     str,
     typer.Argument(
         metavar="[HOST:PORT]",
-        help=f"With --http: listen there. Default: {DEFAULT_ADDRESS}.",
+        help=f"With --http: listen on this address. Default: {DEFAULT_ADDRESS}.",
         show_default=False,
     ),
 ]
@@ -48,37 +48,40 @@ Http = Annotated[
 Keep = Annotated[
     bool,
     typer.Option(
-        "--keep", help="Keep debates on disk, so that they outlive the server. Without it nothing is."
+        "--keep", help="Keep debates on disk, so that they survive the server's end. Default: keep nothing."
     ),
 ]
 Transcript = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Write the transcript of each debate there after each turn."),
+    typer.Option(metavar="DIR", help="Write each debate's transcript to DIR after each turn."),
 ]
 Rounds = Annotated[
-    int | None, typer.Option(min=1, max=10, help="Rounds of a turn, at most. Default: 2, or the cap if less.")
+    int | None,
+    typer.Option(min=1, max=10, help="Most rounds in one turn. Default: 2, or --cap if that is less."),
 ]
 Cap = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=10,
-        help="Rounds of a debate, at most; steps do not count. Default: 4, or the rounds if more.",
+        help="Most rounds in one debate; steps do not count. Default: 4, or --rounds if that is more.",
     ),
 ]
 Hold = Annotated[
     float,
     typer.Option(
-        min=0, help="Seconds in which start_debate and step answer with the turn if it is complete by then."
+        min=0,
+        help="Seconds that start_debate and step wait for the turn to complete before they answer "
+        "without it.",
     ),
 ]
-AtOnce = Annotated[int, typer.Option(min=1, help="Sides at work at once, of all debates together.")]
+AtOnce = Annotated[int, typer.Option(min=1, help="How many sides may work at once, in all debates together.")]
 PrintConfig = Annotated[
     str | None,
     typer.Option(
         metavar="CLIENT",
         help="Print how to add this server to claude-code, claude-desktop, codex, cursor, pi or vscode, and "
-        f"end; {GENERIC_CLIENT} describes it for none in particular.",
+        f"end; {GENERIC_CLIENT} describes the server for any client.",
     ),
 ]
 
@@ -162,7 +165,7 @@ def _parse_listen_address(where: str, *, wanted: bool) -> BindAddress | None:
     from kakite.serve.streamable_http import parse_address
 
     if where and not wanted:
-        raise UsageError(f"`{where}` says where to listen", hint=f"give --http {where}")
+        raise UsageError(f"`{where}` is an address to listen on", hint=f"give --http {where}")
     return parse_address(where or DEFAULT_ADDRESS) if wanted else None
 
 
@@ -208,7 +211,7 @@ async def _serve(
             name="judge",
             title="Let coding assistants debate",
             description="Start a debate and judge it for me",
-            arguments={"topic": "The question that they are to debate"},
+            arguments={"topic": "The question to debate"},
             text=lambda given: build_judge_guide(given.get("topic", "")),
         )
         add_prompts(server, [judge])
@@ -237,7 +240,7 @@ def _make_publisher(folder: Path) -> TranscriptWriter:
     except OSError:
         writable = False
     if not writable:
-        raise UsageError(f"--transcript: nothing can be written to `{folder}`")
+        raise UsageError(f"--transcript: Kakite cannot write to `{folder}`")
     written: dict[tuple[str, str, int], tuple[Path, Path, Path]] = {}
 
     def publish(session: str, debate: Debate) -> Path:

@@ -237,7 +237,7 @@ def check_available(participants: Sequence[Participant]) -> None:
     }
     failures = [(side, failure) for side, failure in gone.items() if failure]
     if failures and len(failures) == len(participants):
-        raise _build_no_answers_error("nobody can be asked", failures)
+        raise _build_no_answers_error("no side can be asked", failures)
 
 
 def _build_no_answers_error(told: str, failures: Sequence[tuple[str, ParticipantFailure]]) -> NoAnswersError:
@@ -267,7 +267,7 @@ def print_saved_debates(kept: SqliteDebateStore, *, as_json: bool) -> None:
         typer.echo(json.dumps({"debates": rows}))
         return
     if not found:
-        typer.echo("no debate is kept; `--keep` keeps one", err=True)
+        typer.echo("there are no kept debates; `--keep` keeps one", err=True)
     for each in found:
         status = "at work" if each.busy else _format_status(each.debate)
         when = datetime.fromtimestamp(each.changed).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -96,9 +96,9 @@ _SERVER_FAILURES = {
 
 
 _ACCEPT_CHOICES = {
-    "y": "yes: record it now, start it, and take its tools as they are",
-    "n": "no: it is not started; `kakite host accept` asks again",
-    "Ctrl-C": "stop here; what you said yes to stays recorded",
+    "y": "yes: save your answer now, start it, and accept its tools as they are",
+    "n": "no: do not start it; `kakite host accept` asks you again",
+    "Ctrl-C": "stop here; Kakite keeps the answers that you gave",
 }
 
 _Result = TypeVar("_Result")
@@ -128,7 +128,9 @@ def show_tools(project: Path, *, as_json: bool) -> int:
     for problem in problems:
         _print_problem(problem)
     if not seen and not _is_unreadable(seen, problems):
-        typer.echo("no servers are configured: write .pi/mcp-servers.json, or `kakite host import`", err=True)
+        typer.echo(
+            "no servers are configured: write .pi/mcp-servers.json, or run `kakite host import`", err=True
+        )
     for one in seen:
         print_server(one)
     return int(_is_unreadable(seen, problems))
@@ -217,7 +219,7 @@ async def _ask_for_each(
         names = " ".join(one.entry.name for one in waiting)
         raise UsageError(
             f"these wait for consent: {escape_one_line(names)}",
-            hint="name them, or give --all, to agree to them",
+            hint="to agree to them, name them or give --all",
         )
     asker = TerminalPrompter(session=False)
     agreed: list[ConsentResult] = []
@@ -296,7 +298,9 @@ def _build_unapproved_error(result: ToolResult, server: str, tool: str) -> CallE
         told = result.text.partition("\n")[0].removeprefix(f"Error ({result.code}): ")
         return CallError(told, code=result.code)
     hint = f"`--yes` allows this call, `kakite host rules add allow {server}__{tool}` all of them"
-    told = f"no rule allows `{tool}` of `{server}`, and nobody is here to be asked; nothing was done"
+    told = (
+        f"no rule allows `{tool}` of `{server}`, and without a terminal Kakite cannot ask you; it did nothing"
+    )
     return CallError(told, hint=hint, code=result.code)
 
 
@@ -352,7 +356,7 @@ def _build_unusable_error(found: ServerInfo, named: GatedTool | None, tool: str)
         return ServerCallError(found.reason, hint=found.hint, code=found.code or "server_not_started")
     if named is not None or (found.state in {"needs_consent", "quarantined", "disabled"} and not found.tools):
         state = "quarantined" if named is not None else found.state
-        return CallError(f"`{name}` is not let in ({state}): {found.reason}", hint=found.hint, code=state)
+        return CallError(f"`{name}` may not start ({state}): {found.reason}", hint=found.hint, code=state)
     known = [each.definition.tool.name for each in found.tools]
     return CallError(f"`{name}` has no tool `{tool}`", hint=suggest_name(tool, known), code="unknown_tool")
 
@@ -420,13 +424,13 @@ def _print_insertion(done: InsertResult, file: Path, client: str, *, found: bool
     if not found:
         typer.echo(f"{client} has no servers", err=True)
     elif not done.added and not done.present:
-        typer.echo("nothing was taken over: name servers, or give --all", err=True)
+        typer.echo("copied nothing: name servers, or give --all", err=True)
     if done.present:
-        typer.echo(f"left as they are, since the file has them: {', '.join(done.present)}", err=True)
+        typer.echo(f"left unchanged, since the file already has them: {', '.join(done.present)}", err=True)
     if done.added:
         typer.echo(f"written to {escape_one_line(str(done.file or file))}: {', '.join(done.added)}", err=True)
     for name, keys in done.dropped.items():
-        told = f"{name}: {', '.join(keys)} not taken over: what goes without a question, you say yourself"
+        told = f"{name}: {', '.join(keys)} not copied: only you decide what runs without asking"
         typer.echo(escape_control(told), err=True)
 
 
@@ -435,7 +439,7 @@ def login(project: Path, server: str) -> int:
     done = _run(_login(project, server))
     who = escape_one_line(done.issuer) if done.issuer else ""
     if not who:
-        typer.echo(f"{escape_one_line(server)} wants no login")
+        typer.echo(f"{escape_one_line(server)} needs no login")
         return 0
     scopes = f", for {escape_one_line(' '.join(done.scopes))}" if done.scopes else ""
     typer.echo(f"{escape_one_line(server)}: logged in by {who}{scopes}")
@@ -485,7 +489,9 @@ def resolve_project(project: Path) -> Path:
     """
     folder = Path(os.path.realpath(project))
     if not folder.is_dir():
-        raise UsageError(f"the project `{project}` is no folder", hint="give one that is there by --project")
+        raise UsageError(
+            f"the project `{project}` is not a folder", hint="give an existing folder with --project"
+        )
     return folder
 
 
@@ -508,9 +514,11 @@ def _parse_arguments(text: str) -> JsonObject:
     try:
         value: Any = json.loads(given)
     except ValueError as error:
-        raise UsageError(f"--args is not JSON: {error}", hint='give an object, as {"path": "a"}') from error
+        raise UsageError(
+            f"--args is not JSON: {error}", hint='give an object, such as {"path": "a"}'
+        ) from error
     if not isinstance(value, dict):
-        raise UsageError("--args is not a JSON object", hint='give an object, as {"path": "a"}')
+        raise UsageError("--args is not a JSON object", hint='give an object, such as {"path": "a"}')
     return cast("JsonObject", value)
 
 

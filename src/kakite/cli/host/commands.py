@@ -11,9 +11,9 @@ import typer
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="MCP servers of other programs: which there are, what they may do, and calling their tools.",
+    help="Use other MCP servers: list them, decide what they may do, call their tools.",
 )
-rules_app = typer.Typer(help="Rules that decide about calls: shown, added and removed.")
+rules_app = typer.Typer(help="List, add or remove the rules that decide about calls.")
 app.add_typer(rules_app, name="rules", invoke_without_command=True)
 
 
@@ -26,17 +26,19 @@ def _silence_host_log() -> None:
 
 Project = Annotated[
     Path,
-    typer.Option("--project", metavar="FOLDER", help="Whose configuration counts. Default: this folder."),
+    typer.Option(
+        "--project", metavar="FOLDER", help="The project whose configuration to use. Default: this folder."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[SERVER]...", help="Names of servers.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on printing what is added.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines.")]
 HERE = Path()
 
 
 @app.command()
 def tools(project: Project = HERE, as_json: Json = False) -> None:
-    """Start the servers that may be started, and list how each stands and which tools it has."""
+    """Start the servers that you agreed to, and list each server's state and tools."""
     from kakite.cli.host import actions
 
     raise typer.Exit(actions.show_tools(project, as_json=as_json))
@@ -45,11 +47,11 @@ def tools(project: Project = HERE, as_json: Json = False) -> None:
 @app.command()
 def accept(
     servers: Names = None,
-    every: Annotated[bool, typer.Option("--all", help="Accept all servers of the configuration.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Agree to all servers of the configuration.")] = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """Agree to servers and their tools as they are now. Without names: show what waits, and ask for each."""
+    """Agree to servers and their tools as they are now. Without names: show each that waits, and ask you."""
     from kakite.cli.host import actions
 
     raise typer.Exit(actions.accept(project, servers or [], every=every, as_json=as_json))
@@ -57,17 +59,21 @@ def accept(
 
 @app.command()
 def call(
-    server: Annotated[str, typer.Argument(metavar="SERVER", help="Whose tool.")],
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="As the server calls it.")],
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Name of the server.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool, as the server calls it.")],
     arguments: Annotated[
         str,
-        typer.Option("--args", metavar="JSON", help="The arguments, an object; `-` reads standard input."),
+        typer.Option(
+            "--args",
+            metavar="JSON",
+            help="The arguments, as a JSON object; `-` reads them from standard input.",
+        ),
     ] = "{}",
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Allow this call, unless a rule forbids it.")
     ] = False,
     trace_arguments: Annotated[
-        bool, typer.Option("--trace-args", help="Note the arguments in the trace too, without secrets.")
+        bool, typer.Option("--trace-args", help="Also save the arguments in the trace, without secrets.")
     ] = False,
     project: Project = HERE,
     as_json: Json = False,
@@ -81,7 +87,7 @@ def call(
 
 @app.command()
 def check(project: Project = HERE, as_json: Json = False) -> None:
-    """Check the configuration; start nothing."""
+    """Check the configuration without starting anything."""
     from kakite.cli.host import actions
 
     raise typer.Exit(actions.check(project, as_json=as_json))
@@ -89,14 +95,16 @@ def check(project: Project = HERE, as_json: Json = False) -> None:
 
 @app.command("import")
 def import_(
-    client: Annotated[str, typer.Argument(metavar="CLIENT", help="Whose servers to read.")],
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help="The program whose servers to read.")],
     servers: Names = None,
-    every: Annotated[bool, typer.Option("--all", help="Take all of them over.")] = False,
-    user: Annotated[bool, typer.Option("--user", help="Into your own file, not the project's.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Copy all of them.")] = False,
+    user: Annotated[
+        bool, typer.Option("--user", help="Copy them into your own file instead of the project's.")
+    ] = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """Show the servers that another program is configured with, and take over those that are named."""
+    """Show the servers in another program's configuration, and copy those that you name."""
     from kakite.cli.host import actions
 
     raise typer.Exit(
@@ -106,10 +114,10 @@ def import_(
 
 @app.command()
 def login(
-    server: Annotated[str, typer.Argument(metavar="SERVER", help="Its name in the configuration.")],
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Name of the server.")],
     project: Project = HERE,
 ) -> None:
-    """Log in to a remote server in a browser."""
+    """Log in to a remote server in your browser."""
     from kakite.cli.host import actions
 
     raise typer.Exit(actions.login(project, server))
@@ -117,7 +125,7 @@ def login(
 
 @app.command()
 def logout(
-    server: Annotated[str, typer.Argument(metavar="SERVER", help="Whose login.")],
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Name of the server.")],
     project: Project = HERE,
 ) -> None:
     """Forget the login to a remote server on this machine."""
@@ -128,9 +136,13 @@ def logout(
 
 @app.command()
 def logs(
-    server: Annotated[str | None, typer.Argument(metavar="[SERVER]", help="Whose. Default: all.")] = None,
+    server: Annotated[
+        str | None, typer.Argument(metavar="[SERVER]", help="Name of the server. Default: all servers.")
+    ] = None,
     follow: Follow = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, help="How many of the last lines to print.")
+    ] = 50,
     project: Project = HERE,
 ) -> None:
     """Print what servers wrote to standard error."""
@@ -142,10 +154,12 @@ def logs(
 @app.command()
 def trace(
     follow: Follow = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last calls.")] = 50,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, help="How many of the last calls to print.")
+    ] = 50,
     as_json: Json = False,
 ) -> None:
-    """Print the calls that were made: when, of what, decided how, and with what result."""
+    """Print the last calls: when, which tool, who allowed or denied it, and the result."""
     from kakite.cli.host import rules_and_logs
 
     raise typer.Exit(rules_and_logs.show_trace(follow=follow, lines=lines, as_json=as_json))
@@ -154,11 +168,11 @@ def trace(
 @rules_app.callback()
 def rules(
     context: typer.Context,
-    every: Annotated[bool, typer.Option("--all", help="Those of other projects too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also list the rules of other projects.")] = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """List the rules that count here: this project's, and those for everywhere."""
+    """List this project's rules, and those for all projects."""
     if context.invoked_subcommand is None:
         from kakite.cli.host import rules_and_logs
 
@@ -167,15 +181,25 @@ def rules(
 
 @rules_app.command("add")
 def add_rule(
-    decision: Annotated[str, typer.Argument(metavar="allow|ask|deny", help="What is done.")],
-    about: Annotated[str, typer.Argument(metavar="SERVER__TOOL", help="A glob over server and tool.")],
+    decision: Annotated[
+        str, typer.Argument(metavar="allow|ask|deny", help="What to do with a matching call.")
+    ],
+    about: Annotated[
+        str,
+        typer.Argument(
+            metavar="SERVER__TOOL",
+            help="The server and the tool, with two underscores between them; * matches anything.",
+        ),
+    ],
     arguments: Annotated[
         list[str] | None,
         typer.Option(
-            "--when", metavar="ARGUMENT=GLOB", help="Only where an argument is so; may be repeated."
+            "--when", metavar="ARGUMENT=GLOB", help="Only if this argument matches GLOB; may be repeated."
         ),
     ] = None,
-    everywhere: Annotated[bool, typer.Option("--everywhere", help="Not only for this project.")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="For all projects, not only for this one.")
+    ] = False,
     project: Project = HERE,
 ) -> None:
     """Add a rule."""
@@ -186,7 +210,10 @@ def add_rule(
 
 @rules_app.command("remove")
 def remove_rule(
-    numbers: Annotated[list[int], typer.Argument(metavar="NUMBER...", help="As the list has them.")],
+    numbers: Annotated[
+        list[int],
+        typer.Argument(metavar="NUMBER...", help="The rules' numbers, as `kakite host rules` lists them."),
+    ],
 ) -> None:
     """Remove rules."""
     from kakite.cli.host import rules_and_logs

@@ -99,16 +99,16 @@ def print_accepted(one: ConsentResult) -> None:
             err=True,
         )
     if one.first:
-        _print_lines("all that they say of themselves: kakite host tools --json", err=True)
+        _print_lines("their full descriptions: kakite host tools --json", err=True)
     else:
         _print_lines(escape_control(one.changes), err=True)
     if one.held:
         names = escape_one_line(", ".join(one.held))
-        _print_lines(f"held back, since you were not shown them: {names}", err=True)
+        _print_lines(f"held back, because you have not seen them: {names}", err=True)
     if one.failure is None:
         typer.echo(f"{name}: accepted, with {len(one.tools)} tools")
         return
-    typer.echo(f"{name}: accepted; it could not be started, so its tools were not seen")
+    typer.echo(f"{name}: accepted, but it did not start, so Kakite could not see its tools")
     _print_lines(escape_control(one.failure.message), err=True)
 
 
@@ -125,10 +125,10 @@ def _format_description(tool: GatedTool) -> str:
 def _describe_effect(tool: GatedTool) -> str:
     """Return what a tool may do: as its server is believed, else what it says beside the worst."""
     if tool.definition.tool.effect != "execute":
-        return {"read": "only looks", "write": "changes files"}[tool.definition.tool.effect]
+        return {"read": "only reads", "write": "changes files"}[tool.definition.tool.effect]
     hints = cast("JsonObject", tool.definition.raw.get("annotations") or {})
     if hints.get("readOnlyHint") is True:
-        return "may do anything; says that it only looks"
+        return "may do anything; says that it only reads"
     if hints.get("destructiveHint") is True:
         return "may do anything; says that it may destroy"
     return "may do anything"

@@ -37,7 +37,9 @@ def list_rules(project: Path, *, every: bool, as_json: bool) -> None:
         print_json({"rules": [_to_rule_json(each) for each in shown], "elsewhere": elsewhere})
         return
     if not shown:
-        typer.echo("there are no rules: what the configuration does not allow is asked", err=True)
+        typer.echo(
+            "there are no rules: Kakite asks you about all that the configuration does not allow", err=True
+        )
     for each in shown:
         typer.echo(_format_rule(each))
     if elsewhere:
@@ -75,8 +77,8 @@ def _parse_condition(text: str) -> tuple[str, Any]:
     name, equals, wanted = text.partition("=")
     if not name or not equals:
         raise UsageError(
-            f"`{text}` names no argument and what it has to be",
-            hint="as in path=src/*, path=path:src/** or command=begins:git status",
+            f"`{text}` is not ARGUMENT=GLOB",
+            hint="write it like path=src/*, path=path:src/** or command=begins:git status",
         )
     kind, colon, value = wanted.partition(":")
     return name, {kind: value} if colon and kind in {"path", "begins"} else wanted
@@ -106,7 +108,7 @@ def show_trace(*, follow: bool, lines: int, as_json: bool) -> int:
     from kakite.host.open import get_audit_log_file
 
     file = get_audit_log_file(os.environ)
-    for line in _read_last_lines(file, lines, follow=follow, none="no calls were made yet"):
+    for line in _read_last_lines(file, lines, follow=follow, none="there were no calls yet"):
         typer.echo(line if as_json else _format_trace(line))
     return 0
 
@@ -134,7 +136,7 @@ def show_logs(project: Path, server: str | None, *, follow: bool, lines: int) ->
     if server and server not in names and not get_log_file(state, server).exists():
         raise UnknownServerError(f"no server `{server}` is configured", hint=suggest_server(server, names))
     if server is None and follow:
-        raise UsageError("only one log can be followed", hint=f"name one of {', '.join(names) or 'none'}")
+        raise UsageError("you can follow only one log", hint=f"name one of {', '.join(names) or 'none'}")
     for name in [server] if server else names:
         if server is None:
             typer.secho(escape_one_line(name), bold=True, err=True)

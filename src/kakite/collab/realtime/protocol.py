@@ -263,6 +263,6 @@ def _read(update: bytes) -> list[tuple[int, int, str]]:
         except (ValueError, RecursionError) as error:
             raise SyncProtocolError("a state is not JSON") from error
         if value is not None and not isinstance(value, dict):
-            raise SyncProtocolError("a state is no object")
+            raise SyncProtocolError("a state is not an object")
         found.append((client, clock, said if value is not None else _REMOVED))
     return found

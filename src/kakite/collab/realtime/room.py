@@ -302,7 +302,7 @@ def apply_update(doc: Doc[Text], update: bytes) -> None:
     try:
         doc.apply_update(update)
     except (ValueError, RuntimeError) as error:
-        raise SyncProtocolError("this is no update") from error
+        raise SyncProtocolError("this is not an update") from error
 
 
 def _check(update: bytes) -> None:
@@ -313,14 +313,14 @@ def _check(update: bytes) -> None:
         raise
     except BaseException as error:  # noqa: BLE001 - the library may panic, and its panic is no Exception
         log.info("an update cannot be read: %s", type(error).__name__)
-        raise SyncProtocolError("this is no update") from None
+        raise SyncProtocolError("this is not an update") from None
 
 
 def _encode_update_since(doc: Doc[Text], state: bytes) -> bytes:
     try:
         return doc.get_update(state)
     except (ValueError, RuntimeError) as error:
-        raise SyncProtocolError("this is no state") from error
+        raise SyncProtocolError("this is not a state") from error
 
 
 def _has_new_content(doc: Doc[Text], update: bytes) -> bool:

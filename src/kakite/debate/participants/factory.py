@@ -45,7 +45,9 @@ def create_participant(
         raise _create_error(name, "a name is lower case letters and digits, with - between")
     given = dict(settings or {})
     if unknown := given.keys() - _FIELDS:
-        raise _create_error(name, f"`{min(unknown)}` is no setting; there are {', '.join(sorted(_FIELDS))}")
+        raise _create_error(
+            name, f"`{min(unknown)}` is not a setting; use one of {', '.join(sorted(_FIELDS))}"
+        )
     variable = f"KAKITE_DEBATE_{name.upper().replace('-', '_')}_URL"
     url = environ.get(variable) or _read_string(name, given, "url")
     if url:

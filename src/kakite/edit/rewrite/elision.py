@@ -76,6 +76,8 @@ def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
     known = {line.strip(BLANKS) for line in old}
     docstrings = find_docstrings(new)
     prose = find_explanations(new).union(*(one.words for one in docstrings))
+    if found := _find_lossy_prose(old, new, prose):
+        return found
     empty = [
         at for one in docstrings if one.is_empty for at in one.rows if new[at].strip(BLANKS) not in known
     ]
@@ -103,6 +105,18 @@ def _find_lossy_docstring(old: Sequence[str], new: Sequence[str], rows: Sequence
     if len(old) + len(new) > _MAX_LINES:
         return ""
     return next(_find_lossy_marks(code, new, marks, ()), "")
+
+
+def _find_lossy_prose(old: Sequence[str], new: Sequence[str], prose: set[int]) -> str:
+    """Return a line of prose that stands for others: more lines of prose go than come."""
+    there = find_explanations(old).union(*(one.words for one in find_docstrings(old)))
+    marks = [at for at in sorted(prose) if _is_bare_mark(new[at]) and new[at] not in old] if there else []
+    if not marks:
+        return ""
+    was = Counter(old[at].strip(BLANKS) for at in there if _CODE.search(old[at]))
+    come = Counter(new[at].strip(BLANKS) for at in prose.difference(marks) if _CODE.search(new[at]))
+    lost = was - Counter(line.strip(BLANKS) for line in new)
+    return new[marks[0]] if lost.total() > (come - was).total() else ""
 
 
 def _has_elision_comment(line: str, old: Sequence[str]) -> bool:
@@ -159,6 +173,21 @@ def _weigh_line(line: str) -> Evidence:
     if _WIDE_BOX.fullmatch(body):
         return Evidence.SOME
     return Evidence.CLEAR if _is_bare_phrase(body) else Evidence.NONE
+
+
+def _is_bare_mark(line: str) -> bool:
+    """Tell whether a line is dots alone, or nothing but words that something is left out. Such a line stands
+    for prose as well.
+    """
+    body = line.strip(BLANKS)
+    boxed = _BOXED.fullmatch(body)
+    said = boxed.group("said") if boxed else body if _DOTTED.fullmatch(body) else ""
+    return (
+        bool(_BARE_DOTS.fullmatch(body))
+        or body == ".."
+        or _is_bare_phrase(body)
+        or (bool(said) and weigh_evidence(said) == Evidence.CLEAR)
+    )
 
 
 def _is_bare_phrase(body: str) -> bool:
@@ -306,7 +335,7 @@ def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], 
 
 def _is_lost_comment(line: str, comments: Sequence[str]) -> bool:
     """Tell whether a line that goes is a comment; one with a weak sign is if a comment like it comes."""
-    if not is_comment_like(line):
+    if not is_comment_like(line) or line[0] in "{}":
         return False
     return line[0] not in _WEAK_SIGNS or any(_is_reworded(line, other) for other in comments)
 

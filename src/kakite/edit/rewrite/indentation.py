@@ -44,7 +44,7 @@ _CONTROL = re.compile(
 _BLOCK_WORD = re.compile(
     r"(?:async def|begin|case|catch|class|def|default|do|else|elsif|elif|ensure|except|finally|for|foreach"
     r"|function|if|ifdef|ifeq|ifndef|ifneq|interface|loop|match|module|namespace|repeat|rescue|sub|switch|then"
-    r"|trait|try|unless|until|when|while|with)\b.*(?<![;)}])$"
+    r"|trait|try|unless|until|when|while|with|BEGIN|CASE|ELSE|ELSIF|EXCEPTION|FOR|IF|LOOP|WHEN|WHILE)\b.*(?<![;)}])$"
 )
 _DO = re.compile(r"\bdo(?:\s*\|[^|]*\|)?$")
 """What opens a block at the end of a line of Ruby, or of a shell."""
@@ -54,10 +54,27 @@ _KEY = re.compile(r"[\w\"'][\w\"'./ -]*:(?:\s|$)")
 """A key of a mapping in YAML."""
 _END = (
     r"(?:end(?:if|for|foreach|while|function|func|macro|block|try|def|class|case|sub|module)?"
-    r"|endef|fi|done|esac)\b"
+    r"|endef|fi|done|esac|END(?: (?:IF|LOOP|CASE))?)\b"
 )
 _CLOSER = re.compile(rf"[}}\])]|</|(?:else|elif|elseif|elsif|except|finally|rescue|ensure|catch)\b|{_END}")
+_ENDS_BLOCK = re.compile(
+    r"[}\])]|</|\{%-?\s*end|<%-?\s*end|\\end\{|\{\{/"
+    r"|(?i:(?:end(?!if$|ef$)\w*|fi|done|esac|else|elif|elseif|elsif|except|finally|rescue|ensure)\b)"
+)
+_OPENER = re.compile(
+    r"(?i:(?:\w+\s+)?(?:begin|case|class|declare|def\w*|default|do|else|elsif|elif|elseif|ensure|except|finally|for|foreach"
+    r"|function|if\w*|loop|match|module|namespace|record|repeat|rescue|select|sub|switch|then|try|unless|until|when"
+    r"|while|with)\b)|\{%|<%|\{\{#|\\begin\b|#"
+)
+"""What may begin a block, in whatever language."""
+_BRACKET_OR_TAG_END = re.compile(r"[}\])]|</")
+_HERE_END = re.compile(r"[A-Za-z_]\w*")
 _END_WORD = re.compile(rf"\s*{_END}")
+_WORD_BLOCK = (
+    r"(?i)^(?:(?:async|local|private|public)\s+)?(?:begin|case|class|def|defmodule|for|foreach|function!?|if|loop"
+    r"|module|repeat|select|switch|try|unless|until|while)\b(?!.*\b(?:end|fi|done)\b).*|^.*\bdo(?:\s*\|[^|]*\|)?$"
+)
+_WORD_END = r"(?i)^(?:end\w*|fi|done|esac)\b(?!\s*=[^=])"
 _BRACKET = re.compile(r"[()\[\]{}]")
 _QUOTED = re.compile(r"\\['\"]|\"(?:[^\"\\]|\\.)*\"|(?<!\w)[bBfFrRuU]{0,2}'(?:[^'\\]|\\.)*'(?!\w)")
 """A text whose brackets are none."""
@@ -71,6 +88,30 @@ _KEY_OF_WORD = re.compile(r"(?:class|for|function|if|match|module|namespace|when
 """A key that is a word of other languages."""
 _ANCHOR = re.compile(r":\s+[&!][\w./-]+$")
 """A key of YAML whose value has a name or a type, and comes below it."""
+_BLOCK_END = re.compile(r"(?:\{|\b(?:then|do))$")
+_BLOCKS = (
+    (re.compile(r"<([A-Za-z][\w:.-]*)"), r"<NAME\b(?![^<>]*/>)", r"</NAME\s*>"),
+    (re.compile(r"\{%-?\s*(\w+)"), r"\{%-?\s*NAME\b", r"\{%-?\s*end(?:NAME)?\b"),
+    (re.compile(r"\{\{#(\w+)"), r"\{\{#NAME\b", r"\{\{/NAME\b"),
+    (
+        re.compile(r"<%-?\s*(?:if|unless|case|for|while)\b|<%.*\bdo\b"),
+        r"<%-?\s*(?:if|unless|case|for|while)\b.*|<%.*\bdo\b.*",
+        r"<%-?\s*end\b",
+    ),
+    (re.compile(r"\\begin\{(\w+\*?)\}"), r"\\begin\{NAME\}", r"\\end\{NAME\}"),
+    (re.compile(r".*[({\[](?:\s*[\w, ]+\bin)?$"), r"[({\[]", r"[)}\]]"),
+    (re.compile(_WORD_BLOCK), _WORD_BLOCK, _WORD_END),
+)
+"""For each kind of block: what shows that a line opens one, and what begins and ends all that are alike."""
+_FLAT_BLOCK = re.compile(r"(?:inline\s+)?namespace\b|extern\b|switch\b|package\b|module\b")
+"""What begins a block whose lines often are no deeper."""
+_ENVIRONMENT = re.compile(
+    r"\\begin\b|<%-?\s*(?:if|unless|case|for|while)\b|<%.*\bdo\b"
+    r"|\{%-?\s*(?!set\b|include\b|import\b|extends\b|from\b|end|el)\w|.*\{\s*[\w, ]+\bin$"
+)
+"""What begins a block of TeX, of a template, of Swift."""
+_THEN = re.compile(r"(?:then|do)\b")
+_LETTER = re.compile(r"\w")
 _WORD = re.compile(r"[\w./-]+")
 _MARK = re.compile(r"(?:[-*+]|\w{1,3}[.)])\s")
 _OPEN_QUOTE = re.compile(r'"[^\s"][^"]*(?:"[^"]*"[^"]*)*$')
@@ -110,7 +151,7 @@ _LEFT_OPEN = re.compile(
 """Tags of HTML that need no closing one."""
 _TEXT_OF_TAG = re.compile(r"<[A-Za-z][\w:.-]*(?:\s[^<>]*)?>[^<]*[^<>\s]$")
 """A tag that opens, and the first line of its text."""
-_TAG = re.compile(r"(?<!\w)<(?!/)")
+_TAG = re.compile(r"(?<!\w)<(?![/%?])")
 """What opens a tag; behind a word it is a type's parameter."""
 _TAG_NAME = re.compile(r"<[A-Za-z][\w:.-]*")
 _UNCLOSED_TAG = re.compile(r"<[A-Za-z][\w:.-]*(?:\s[^<>]*)?$")
@@ -156,6 +197,7 @@ class _IndentChecker:
     def __init__(self, above: Sequence[str], of: int, below: str) -> None:
         self._of, self._below = of, get_column(below)
         self._is_closed_below = bool(_CLOSER.match(below.strip(BLANKS)))
+        self._ends_with_word = bool(_END_WORD.match(below))
         self.is_first = True
         """Whether no line has come yet that is more than a remark."""
         self._is_text = False
@@ -176,6 +218,8 @@ class _IndentChecker:
         is_odd = of % 2 == 1  # within a comment, or in columns that tell of no step
         deepest = max(_DEEPEST_STEP, of - self._before)
         self._step = max(*steps, self._below - of) if steps and not is_odd else deepest
+        self._closed: set[int] = set()
+        """The columns at which a block of the text was ended."""
         self._is_apart = False
         """Whether a blank line has come since then."""
         self._remarks: list[int] = []
@@ -188,7 +232,7 @@ class _IndentChecker:
     @cached_property
     def _has_end_words(self) -> bool:
         """Whether blocks end with words in this text. Few places ask."""
-        return any(map(_END_WORD.match, self._above[-_LOOKED_AT:]))
+        return self._ends_with_word or any(map(_END_WORD.match, self._above[-_LOOKED_AT:]))
 
     @cached_property
     def _is_code_around(self) -> bool:
@@ -209,8 +253,9 @@ class _IndentChecker:
         if not is_below and ((at == 0 and _DIRECTIVE.match(body)) or body == "*/"):
             return True
         if not is_below and _is_whole_comment(body) and not _ANYWHERE.match(body):
+            is_of_body = at == self._before < self._below and not self.is_first and self._needs_body()
             self._remarks += [] if _COMMENTED_OUT.match(body) else [at]
-            return True
+            return not is_of_body or len(self._remarks) != 1
         if self._is_text and body[0] != "<":
             self._is_text, self._head = not body.endswith(">"), ""
             return True
@@ -225,11 +270,15 @@ class _IndentChecker:
             return not is_below and bool(_ANYWHERE.match(body)) and not _BLOCK_WORD.match(body)
         if any(remark < min(self._before, at) for remark in self._remarks):
             return False
+        if is_below and not is_known and _ENDS_BLOCK.match(body) and not self._has_opener(at):
+            return False
         if not is_below and not _track_closing(self._blocks, body, at):
             return False
         self._remarks.clear()
         self._is_apart = False
         self._is_text = _TEXT_OF_TAG.match(body) is not None
+        if _ENDS_BLOCK.match(body) and any(row in self._outer for row in self._rows if row.column == at):
+            self._closed.add(at)
         start = self._find_statement_start(body, at)
         if start is None:
             self._track_brackets(body, at)
@@ -239,9 +288,20 @@ class _IndentChecker:
         self._head, self._before = body, at
         return True
 
+    def _has_opener(self, at: int) -> bool:
+        """Tell whether what stands last at a column may begin the block that ends there."""
+        outer, row = (
+            next((row for row in rows if row.column == at), None) for rows in (self._outer, self._rows)
+        )
+        if row is None or outer is None or row == outer or not _may_open(outer.body):
+            return True
+        return at in self._closed if _ENDS_BLOCK.match(row.body) else _may_open(row.body)
+
     def _feed_inside_brackets(self, body: str, at: int) -> bool:
         """Take a line within brackets, where most columns will do."""
         start = self._brackets[-1][1]
+        if at == start == self._before and self._needs_body() and not _CLOSER.match(body):
+            return False
         if at < start or not _track_closing(self._blocks, body, at):
             return False
         self._track_brackets(body, at)
@@ -276,7 +336,9 @@ class _IndentChecker:
         if at == self._before and not is_below and self._is_beside_its_own(body, at):
             return False
         is_cut_chain = at != self._before and _CHAIN.match(body) and _CHAIN.match(self._head)
-        if is_below and (is_cut_chain or self._is_beside_a_value(body, at)):
+        if is_below and (
+            is_cut_chain or self._is_beside_a_value(body, at) or self._is_below_opener(body, at)
+        ):
             return False
         if at > self._before:
             return self._can_go_deeper(body, line, is_below=is_below)
@@ -286,6 +348,8 @@ class _IndentChecker:
         head, before, at = self._head, self._before, get_column(line)
         columns = [row.column for row in self._rows]
         if is_below and _DASHED.match(body) and _ITEM_WITH_VALUE.match(head):
+            return False
+        if _BRACKET_OR_TAG_END.match(body) and not _has_open_bracket(head) and not _is_tag_open(head):
             return False
         is_recipe = line.startswith("\t") and _RULE.match(head)
         if is_below and not is_recipe and at - max(before, *columns) > self._step:
@@ -304,8 +368,7 @@ class _IndentChecker:
         is_scalar = _BLOCK_SCALAR.search(head) and not is_comment(head)
         if (is_scalar and not (_KEY.match(body) or _DASHED.match(body))) or not self._can_leave(body, at):
             return False
-        is_body = at == before < self._below and not self._is_apart
-        if is_body and is_left_open(head) and not _can_stand_beside(body):
+        if at == before and self._needs_body() and not _can_stand_beside(body):
             return False  # what came below was its block
         opens = head.endswith(("{", "(", "[")) and not is_comment(head) and not _CLOSER.match(body)
         if opens and at < before:
@@ -369,6 +432,27 @@ class _IndentChecker:
                 return text == at and body.endswith(":")
         return False
 
+    def _needs_body(self) -> bool:
+        """Tell whether the line above begins a block whose lines are deeper: as the line is that the text has
+        below, which may also be the end of it.
+        """
+        head = self._head
+        is_deeper = self._before < self._below or (self._is_closed_below and self._before == self._below)
+        if self._is_apart or not is_deeper or head.endswith(("&&", "||", "|", "\\")):
+            return False
+        is_word = (_BLOCK_WORD.match(head) or _DO.search(head)) and not head.endswith(":")
+        is_tag = _is_tag_open(head) and not _LEFT_OPEN.match(head)
+        has_end = self._before < self._below or self._has_end_words
+        opens = is_left_open(head) or is_tag or _ENVIRONMENT.match(head)
+        return bool(opens or (is_word and has_end))
+
+    def _is_below_opener(self, body: str, at: int) -> bool:
+        """Tell whether a line of the block that the line above opens is not deeper than that."""
+        opens = _BLOCK_END.search(self._head) and not (
+            is_comment(self._head) or _FLAT_BLOCK.match(self._head)
+        )
+        return bool(opens) and at <= self._before and not (_CLOSER.match(body) or _LABEL.match(body))
+
     def _is_beside_a_value(self, body: str, at: int) -> bool:
         """Tell whether an item would stand at the column of a key that has a value."""
         is_key = _KEY.match(self._head) and not self._head.endswith((":", "|", ">"))
@@ -384,6 +468,12 @@ class _IndentChecker:
         if row.body.endswith(("{", "(", "[")):
             return not is_comment(row.body)
         return bool(_BLOCK_WORD.match(row.body)) and not row.body.endswith(":") and self._has_end_words
+
+
+def _may_open(head: str) -> bool:
+    """Tell whether a line may begin a block, in whatever language."""
+    opens = is_left_open(head) or _is_tag_open(head) or _OPENER.match(head)
+    return bool(opens or _CONTROL.match(head) or _DO.search(head))
 
 
 def _push_line(rows: list[_Row], at: int, body: str) -> None:
@@ -430,7 +520,7 @@ def can_continue_deeper(head: str, following: str) -> bool:
     body = head.strip(BLANKS)
     if body.endswith(("\\", "%}", "%>")) or _ITEM.match(body) or _CHAIN.match(following.strip(BLANKS)):
         return True
-    return is_left_open(body) or _is_tag_open(body) or bool(_BLOCK_WORD.match(body) or _CONTROL.match(body))
+    return _may_open(body)
 
 
 def _is_code_beside(head: str, body: str) -> bool:
@@ -444,7 +534,9 @@ def _is_code_beside(head: str, body: str) -> bool:
 
 def _can_stand_beside(body: str) -> bool:
     """Tell whether a line may stand right below one that opens a block, at its column."""
-    return body[0] in "{[(" or bool(_CLOSER.match(body) or _LABEL.match(body) or _ITEM.match(body))
+    marks = (_CLOSER, _LABEL, _ITEM, _THEN)
+    is_bracket = body[0] in "{[(" and not body.startswith(("{%", "{{"))
+    return is_bracket or any(mark.match(body) for mark in marks)
 
 
 def _is_whole_comment(body: str) -> bool:
@@ -462,11 +554,11 @@ def _can_open_block(head: str, line: str, *, is_below: bool) -> bool:
         return True
     if _KEY_OF_WORD.match(head):
         return False
-    if _ANCHOR.search(head) or _OPEN_QUOTE.match(head):
+    if _ANCHOR.search(head) or _OPEN_QUOTE.match(head) or _ENVIRONMENT.match(head):
         return True
     if (
         head.endswith(("\\", "<"))
-        or head.startswith(("{%", ".. "))  # a template's tag, a directive of reStructuredText
+        or head.startswith(("{%", "<%", ".. "))  # a template's tag, a directive of reStructuredText
         or _is_comment_start(head)
         or _UNCLOSED_TAG.match(head)
     ):
@@ -561,11 +653,15 @@ def _choose_reading(
         readings = []  # what is indented by blanks is of another block
     if lines[0] != sent and lines.count(sent) == 1:  # what is new comes above it, and it stays where it is
         kept = [each for each in readings if each.count(of) > literal.count(of)]
-        if len(kept) == 1:
+        is_telling = _LETTER.search(sent) or not can_fit(view, place, literal, of)
+        if len(kept) == 1 and is_telling:
             return kept[0]
     if readings and (parsed := find_parsed(view, place, [literal, *readings])):
         return None if parsed is literal else parsed
-    if _has_own_columns(view, place, search, lines):
+    end = _find_closer(lines) if readings and len(search.solid[0]) == 1 else ""
+    if end and get_column(end) in {get_column(literal[0]), get_column(lines[0])}:
+        return None if get_column(end) == get_column(literal[0]) else readings[-1]
+    if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
     if not _is_relative(search, lines) and can_fit(view, place, literal, of):
         return None
@@ -573,6 +669,29 @@ def _choose_reading(
         return lines  # its first line is the file's to the letter
     fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _find_closer(lines: Sequence[str]) -> str:
+    """Return the line that ends the block which the first line opens; empty if none does."""
+    kind = _get_block_kind(lines[0].strip(BLANKS)[:_LONGEST])
+    depth = 0
+    for at, line in enumerate(lines if kind else ()):
+        begins, ends = kind or (_BRACKET, _BRACKET)
+        body = _strip_quoted(line.strip(BLANKS)[:_LONGEST])
+        depth += len(begins.findall(body)) - len(ends.findall(body))
+        if depth <= 0:
+            return line if at and ends.match(body) else ""
+    return ""
+
+
+def _get_block_kind(first: str) -> tuple[re.Pattern[str], re.Pattern[str]] | None:
+    """Return what begins and what ends blocks like the one that a line opens; None if it opens none."""
+    for opens, begins, ends in _BLOCKS:
+        found = opens.match(first)
+        if found and (first[0] != "<" or first.startswith("<%") or _is_tag_open(first)):
+            name = re.escape(found.group(1)) if opens.groups else ""
+            return re.compile(begins.replace("NAME", name)), re.compile(ends.replace("NAME", name))
+    return None
 
 
 def _has_indent_of_file(
@@ -630,6 +749,13 @@ def _has_own_columns(
     all are like the line below the place, a tag at the same column.
     """
     missing, of = place.missing, split_lines(search.text)[0]
+    above, below = _get_surroundings(view.text, place)
+    new = [line for line in lines[1:] if line.strip(BLANKS)]
+    is_hunk = missing == " " and all(
+        line[0] in " +-@\\" for line in new
+    )  # of a patch, whose context has a blank
+    if is_hunk or _continues_outer_line(above, new[0] if new else ""):
+        return True
     if len(search.solid[0]) > 1:
         return False
     if lines[0] == of and (second := next((line for line in lines[1:] if line.strip(BLANKS)), "")):
@@ -651,9 +777,32 @@ def _has_own_columns(
             or _CONTROL.match(one)
             or _ITEM.match(one)
         )
-    below = _get_surroundings(view.text, place)[1][0]
-    tag = _TAG_NAME.match(below)
+    tag = _TAG_NAME.match(below[0])
     return tag is not None and all(line.startswith(tag.group()) for line in solid[1:])
+
+
+def _continues_outer_line(above: Sequence[str], line: str) -> bool:
+    """Tell whether a line can stand nowhere but at its column: it ends a here-document, or goes on with the
+    line above that has this column, as a chain of calls or conditions does.
+    """
+    body, at = line.strip(BLANKS), get_column(line)
+    if at == 0 and _HERE_END.fullmatch(body):
+        begins = re.compile(rf"<<[-~]?\s*[\\'\"]?{body}\b")
+        return any(begins.search(one) for one in above[-_LOOKED_AT:])
+    rows = _find_enclosing_lines(above) if _CHAIN.match(body) and body[-1] not in "{," else ()
+    return any(row.column == at and _CHAIN.match(row.body) for row in rows)
+
+
+def _is_too_deep(view: IndexedText, place: MatchLocation, lines: Sequence[str]) -> bool:
+    """Tell whether all further lines, relative to the first, would be more than one level deeper than it, and
+    at their own columns stand no less deep than it does.
+    """
+    columns = [row.column for row in _find_enclosing_lines(_get_surroundings(view.text, place)[0])]
+    own = get_column(f"{place.missing}.")
+    outer = [column for column in columns if column < own]
+    steps = [two - one for one, two in pairwise([*outer, own])]
+    lowest = min((get_column(line) for line in lines[1:] if line.strip(BLANKS)), default=0)
+    return bool(steps) and lowest >= own and lowest > max(steps)
 
 
 def _is_relative(search: TextBlock, lines: Sequence[str]) -> bool:

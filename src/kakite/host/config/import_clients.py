@@ -184,7 +184,7 @@ def _add_entries(text: str, document: jsonc.JsoncDocument, added: JsonObject) ->
     """Return the text with these entries, checked by reading it again."""
     section = next((path for path, _ in iter_sections(document)), None)
     if section is None and _SECTION in document.value:
-        raise _UnclearError(f"its `{_SECTION}` is no object")
+        raise _UnclearError(f"its `{_SECTION}` is not an object")
     inside, members = ((), {_SECTION: added}) if section is None else (section, added)
     changed = _insert_members(text, document, inside, members)
     expected = _merge_members(document.value, inside, members)

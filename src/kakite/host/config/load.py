@@ -104,7 +104,7 @@ def read_text(path: Path, most: int = MAX_FILE_BYTES, *, scope: Scope = "project
     """Return what is in a file, None if there is none. Never waits: only regular files are read.
 
     Raises:
-        UnreadableFileError: it is no regular file, too large, not UTF-8, closed to us, or said to be the
+        UnreadableFileError: it is not a regular file, too large, not UTF-8, closed to us, or said to be the
             person's own while everybody may write it.
     """
     try:
@@ -213,7 +213,7 @@ def _find_unknown_keys(path: Path, document: jsonc.JsoncDocument) -> Iterator[Co
     for key, inner in value.items():
         at = document.get_line((key,))
         if (key,) in SECTIONS and not isinstance(inner, dict):
-            message, hint = f"`{key}` is no object, and is left out", 'write {"NAME": {"command": …}}'
+            message, hint = f"`{key}` is not an object, and is left out", 'write {"NAME": {"command": …}}'
             yield ConfigProblem(file=str(path), line=at, message=message, hint=hint, fatal=True)
         elif (key,) not in SECTIONS and key not in _OTHER_KNOWN_KEYS and not key.startswith(("$", "_", "//")):
             message, hint = (
@@ -223,7 +223,7 @@ def _find_unknown_keys(path: Path, document: jsonc.JsoncDocument) -> Iterator[Co
             yield ConfigProblem(file=str(path), line=at, message=message, hint=hint, fatal=False)
     mcp = value.get("mcp")
     if "mcp" in value and not isinstance(mcp, dict):
-        message, hint = "`mcp` is no object, and is left out", 'write {"mcp": {"servers": {…}}}'
+        message, hint = "`mcp` is not an object, and is left out", 'write {"mcp": {"servers": {…}}}'
         yield ConfigProblem(
             file=str(path), line=document.get_line(("mcp",)), message=message, hint=hint, fatal=True
         )
@@ -256,7 +256,7 @@ def _read(path: Path, most: int, scope: Scope) -> bytes:
     try:
         mode = os.fstat(file).st_mode
         if not stat.S_ISREG(mode):
-            raise UnreadableFileError("it is no regular file")
+            raise UnreadableFileError("it is not a regular file")
         if scope == "user" and mode & stat.S_IWOTH:
             raise UnreadableFileError("everybody can write to it, so its content may not be yours")
         with open(file, "rb", closefd=False) as opened:

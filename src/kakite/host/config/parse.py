@@ -164,7 +164,7 @@ class _EntryParser:
     def parse(self, raw: object) -> ServerEntry:
         _check_name(self._name)
         if not isinstance(raw, dict):
-            raise _InvalidEntryError((), "it is no object", 'write {"command": …} or {"url": …}')
+            raise _InvalidEntryError((), "it is not an object", 'write {"command": …} or {"url": …}')
         self._raw = cast("JsonObject", raw)
         self._warn_unknown_keys()
         return ServerEntry(
@@ -365,7 +365,7 @@ class _EntryParser:
     def _parse_rules(self) -> tuple[Rule, ...]:
         given = self._raw.get("rules")
         if not isinstance(given, list | None):
-            raise _InvalidEntryError(("rules",), "`rules` is no list", 'write [{"allow": "get_*"}]')
+            raise _InvalidEntryError(("rules",), "`rules` is not a list", 'write [{"allow": "get_*"}]')
         return tuple(
             self._parse_entry_rule(at, each) for at, each in enumerate(cast("list[object]", given or []))
         )
@@ -411,7 +411,7 @@ class _EntryParser:
         text = self._parse_text((key,), value)
         if not _VERSION.fullmatch(text):
             raise _InvalidEntryError(
-                (key,), f"`{key}` is no version", "write auto, legacy, or a version as 2025-11-25"
+                (key,), f"`{key}` is not a version", "write auto, legacy, or a version as 2025-11-25"
             )
         return text
 
@@ -445,7 +445,7 @@ class _EntryParser:
             return {}
         if not isinstance(given, dict):
             raise _InvalidEntryError(
-                ("toolTimeouts",), "`toolTimeouts` is no object", 'write {"TOOL": {"idle": 120}}'
+                ("toolTimeouts",), "`toolTimeouts` is not an object", 'write {"TOOL": {"idle": 120}}'
             )
         own = self._parse_timeouts()
         return {
@@ -509,8 +509,8 @@ def find_url_problem(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "is no address"
-    return "" if parts.scheme in {"http", "https"} and parts.netloc else "is no address of HTTP"
+        return "is not an address"
+    return "" if parts.scheme in {"http", "https"} and parts.netloc else "is not an HTTP address"
 
 
 def _check_name(name: str) -> None:

@@ -152,7 +152,7 @@ def _check_unfinished(found: re.Match[str], entry: ServerEntry, place: str) -> s
 
 def _check_http_server(entry: ServerEntry, address: HttpServer) -> None:
     if find_url_problem(address.url) or address.url.startswith("${"):
-        raise _make_bad_value_error(entry, "`url`", "something that is no address of HTTP")
+        raise _make_bad_value_error(entry, "`url`", "something that is not an HTTP address")
     for name, value in address.headers.items():
         if _CONTROL.search(value):
             raise _make_bad_value_error(

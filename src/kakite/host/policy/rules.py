@@ -533,7 +533,7 @@ class RuleStore:
 
 def _make_no_such_rule_error(missing: Sequence[int], known: Iterable[int]) -> RulesError:
     told = ", ".join(map(str, missing))
-    what = f"is no saved rule {told}" if len(missing) == 1 else f"are no saved rules {told}"
+    what = f"is not a saved rule {told}" if len(missing) == 1 else f"are not saved rules {told}"
     there = ", ".join(map(str, known)) or "none"
     return RulesError(
         f"there {what}; nothing was removed", hint=f"those that are saved: {there}", code="no_such_rule"

@@ -192,7 +192,7 @@ def _to_elicit_result(asked: Elicitation, answer: ElicitationResult) -> mcp.Elic
     try:
         accepted = mcp.ElicitResult.model_validate({"action": "accept", "content": content})
     except ValidationError:
-        expected = expected or "a value is no text, number, truth value or list of texts"
+        expected = expected or "a value is not a text, number, truth value or list of texts"
     else:
         if not expected:
             return accepted

@@ -479,7 +479,7 @@ def _describe_garbage(link: ConnectionState, redaction: Redaction) -> str:
         return ""
     line = link.wire.first_garbage.decode(errors="replace").strip()
     first = _redact_and_truncate(line, redaction, _MAX_GARBAGE_CHARS)
-    return f" (it wrote {link.wire.garbage} lines to stdout that are no messages; the first: `{first}`)"
+    return f" (it wrote {link.wire.garbage} lines to stdout that are not messages; the first: `{first}`)"
 
 
 def unwrap_group(fault: BaseException) -> BaseException:

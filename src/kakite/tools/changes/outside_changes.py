@@ -203,7 +203,7 @@ def check_binary(scope: Scope, path: str, file: File) -> None:
     mark = f"{_BINARY}{file.version}"
     sight = scope.get_seen(path)
     if sight is None or sight.text != mark:
-        scope.check_writable(path)
+        scope.workspace.check_writable(path)
         scope.remember(path, SeenContent.of(mark, []))
         raise ToolError(
             f"`{path}` is a binary file ({len(file.data):,} bytes) that was not written in this session; "
@@ -395,7 +395,7 @@ def _build_refusal(scope: Scope, path: str, diff: LineDiff, hit: Sequence[DiffHu
 
     What it shows is seen by then, so that the same edit lands when it is sent again.
     """
-    scope.check_writable(path)
+    scope.workspace.check_writable(path)
     now, sight = diff.new, scope.get_seen(path)
     account = _build_report(diff, hit, REFUSAL_LINES)
     told = account.text
@@ -417,7 +417,7 @@ def _build_refusal(scope: Scope, path: str, diff: LineDiff, hit: Sequence[DiffHu
 def _refuse_unread(scope: Scope, path: str, further: LineDiff, lost: Sequence[Span], what: str) -> NoReturn:
     """Refuse to replace these lines of a file, and show what would become of them."""
     gone = [each for each in further.differences if any(is_overlapping(each.old, span) for span in lost)]
-    scope.check_writable(path)
+    scope.workspace.check_writable(path)
     told = _build_report(further, gone, REFUSAL_LINES)
     now, lines = further.old, further.old_lines
     left = [number for each in told.left for number in range(*each.old)]

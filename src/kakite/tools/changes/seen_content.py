@@ -259,9 +259,8 @@ class SeenContentStore:
         """Remember what this session knows of a file; None: nothing any more."""
         with self._lock:
             held = self._sessions.setdefault(session, _SessionViews())
-            held.drop(path)
+            held.put(path, sight)
             if sight is not None:
-                held.add(path, sight)
                 self._evict(held)
 
     def _evict(self, newest: _SessionViews) -> None:
@@ -275,20 +274,20 @@ class SeenContentStore:
             total -= max(others, key=lambda held: held.size).drop_oldest()
 
 
+@dataclass(slots=True, eq=False)
 class _SessionViews:
     """The sights of one session, the oldest first."""
 
-    def __init__(self) -> None:
-        self.files: OrderedDict[str, SeenContent] = OrderedDict()
-        self.size = 0
+    files: OrderedDict[str, SeenContent] = field(default_factory=OrderedDict[str, SeenContent])
+    size: int = 0
 
-    def add(self, path: str, sight: SeenContent) -> None:
-        self.files[path] = sight
-        self.size += sight.size
-
-    def drop(self, path: str) -> None:
-        sight = self.files.pop(path, None)
-        self.size -= sight.size if sight else 0
+    def put(self, path: str, sight: SeenContent | None) -> None:
+        """Put this view in place of that of the file, as the newest; None: nothing."""
+        before = self.files.pop(path, None)
+        self.size -= before.size if before else 0
+        if sight is not None:
+            self.files[path] = sight
+            self.size += sight.size
 
     def drop_oldest(self) -> int:
         """Forget the oldest view; return how much room that gives."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kakite.edit import CreateFile, Edit, EditFailure, FieldNames, parse, render_for_model
@@ -49,16 +50,12 @@ def create_apply_patch_tool(scope: Scope, run: str) -> FunctionTool:
 
     def perform(arguments: JsonObject) -> ToolResult:
         operations = _parse_operations(arguments)
-
-        def plan() -> EditPlan:
-            return _plan(scope, operations)
-
         paths = _collect_paths(operations)
-        only = arguments.get("path")
-        if only is not None and {scope.canonicalize(path) for path in paths} != {scope.canonicalize(only)}:
+        only, canonicalize = arguments.get("path"), scope.workspace.canonicalize
+        if only is not None and {*map(canonicalize, paths)} != {canonicalize(only)}:
             raise ToolError(f"the patch is for {', '.join(paths)}, and not for `{only}` alone")
         by, preview = Author(tool=APPLY_PATCH.name, run=run), bool(arguments.get("preview", False))
-        return apply_plan(scope, plan, paths=paths, by=by, preview=preview)
+        return apply_plan(scope, partial(_plan, scope, operations), paths=paths, by=by, preview=preview)
 
     return FunctionTool(
         APPLY_PATCH,
@@ -138,7 +135,7 @@ def _group_by_file(scope: Scope, operations: Sequence[Operation]) -> list[_FileP
     """
     files: dict[str, _FilePatch] = {}
     for index, each in enumerate(operations):
-        file = files.setdefault(scope.canonicalize(each.path), _FilePatch(each.path))
+        file = files.setdefault(scope.workspace.canonicalize(each.path), _FilePatch(each.path))
         is_other = file.created is not None or file.is_deleted
         if is_other or (not isinstance(each, Edit | MoveFile) and (file.edits or file.to)):
             told = f"the patch has two parts for `{each.path}`: nothing was done"
@@ -156,7 +153,7 @@ def _group_by_file(scope: Scope, operations: Sequence[Operation]) -> list[_FileP
 
 
 def _plan_creation(scope: Scope, file: _FilePatch) -> FileEdit:
-    if scope.find(file.path) is not None:
+    if scope.workspace.find(file.path) is not None:
         hint = "nothing was done; view it, and update it instead of adding it"
         raise ToolError(f"`{file.path}` exists already", hint=hint, code="file_exists")
     changes = build_whole_change("", file.created or "")
@@ -164,14 +161,14 @@ def _plan_creation(scope: Scope, file: _FilePatch) -> FileEdit:
 
 
 def _plan_deletion(scope: Scope, path: str) -> FileWrite:
-    present = scope.read(path)
+    present = scope.workspace.read(path)
     check_removal(scope, path, present)
     return FileWrite(path=path, data=None, expected=present.version, before=present.data)
 
 
 def _plan_update(scope: Scope, file: _FilePatch) -> tuple[FileEdit, list[EditFailure]]:
     """Return what becomes of a file's text, and which hunks could not be placed."""
-    present = scope.read(file.path)
+    present = scope.workspace.read(file.path)
     source = decode_text(present, file.path)
     result = apply_seen(scope, file.path, source, [replace(edit, path="") for _, edit in file.edits])
     edit = FileEdit(
@@ -196,7 +193,7 @@ def _plan_update(scope: Scope, file: _FilePatch) -> tuple[FileEdit, list[EditFai
 
 
 def _plan_move(scope: Scope, file: _FilePatch, edit: FileEdit) -> list[FileWrite]:
-    if scope.find(file.to) is not None:
+    if scope.workspace.find(file.to) is not None:
         raise ToolError(f"`{file.to}` exists already", hint="nothing was done", code="file_exists")
     data = edit.to_source().to_bytes()
     return [
@@ -205,7 +202,7 @@ def _plan_move(scope: Scope, file: _FilePatch, edit: FileEdit) -> list[FileWrite
             path=file.to,
             data=data,
             expected=None,
-            mode=scope.get_mode(file.path),
+            mode=scope.workspace.get_mode(file.path),
             version=compute_version(data),
         ),
     ]

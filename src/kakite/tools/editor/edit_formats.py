@@ -57,7 +57,7 @@ def resolve_format(said: str, model: str = "") -> EditFormat:
     for known in FORMATS:
         if said == known:
             return known
-    raise UsageError(f"there is no edit format `{said}`", hint=f"known are auto, {', '.join(FORMATS)}")
+    raise UsageError(f"there is no edit format `{said}`", hint=f"use one of auto, {', '.join(FORMATS)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

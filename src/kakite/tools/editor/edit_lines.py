@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kakite.edit import Change, ChangeSet, SourceText
 from kakite.tools.arguments import ToolError
@@ -66,9 +67,7 @@ def create_edit_lines_tool(scope: Scope, run: str) -> FunctionTool:
     """Return the tool, working in this scope."""
 
     def perform(arguments: JsonObject) -> ToolResult:
-        def plan() -> EditPlan:
-            return _plan(scope, arguments["path"], arguments["edits"])
-
+        plan = partial(_plan, scope, arguments["path"], arguments["edits"])
         preview = bool(arguments.get("preview", False))
         by = Author(tool=EDIT_LINES.name, run=run)
         return apply_plan(scope, plan, paths=[arguments["path"]], by=by, preview=preview)
@@ -94,7 +93,7 @@ class _LineEdit:
 
 def _plan(scope: Scope, path: str, given: Sequence[JsonObject]) -> EditPlan:
     wanted = [_parse_edit(each) for each in given]
-    present = scope.read(path)
+    present = scope.workspace.read(path)
     source = decode_text(present, path)
     lines = split_lines(source.text)
     counted = get_counted_lines(scope, path, source.text)
@@ -146,7 +145,7 @@ def _parse_anchor(written: str) -> Anchor:
     anchor = Anchor.parse(written)
     if anchor is None:
         raise ToolError(
-            f"`{truncate_line(written, 60)}` is no anchor: nothing was done",
+            f"`{truncate_line(written, 60)}` is not an anchor: nothing was done",
             hint="an anchor is what stands before a line where the file is shown, as `12:abc`; view the file",
         )
     return anchor

@@ -112,7 +112,7 @@ class EditableText:
         return _build_plan(edit, f"Inserted cell {above + 1}")
 
 
-def plan_cell_header_edit(scope: Scope, path: str, old: str, new: str) -> EditPlan | None:
+def plan_cell_header_edit(scope: Scope, wanted: Replacement) -> EditPlan | None:
     """Return what becomes of a notebook when the line above a cell goes, or gets another number.
 
     That deletes the cell, or moves it there. None if this is another edit.
@@ -120,13 +120,14 @@ def plan_cell_header_edit(scope: Scope, path: str, old: str, new: str) -> EditPl
     Raises:
         ToolError: ``not_in_cell``.
     """
-    head, to = _HEAD.fullmatch(old.strip()), _HEAD.fullmatch(new.strip())
-    if head is None or (new.strip() and to is None) or not path.lower().endswith(_SUFFIX):
+    old, new = wanted.old.strip(), wanted.new.strip()
+    head, to = _HEAD.fullmatch(old), _HEAD.fullmatch(new)
+    if head is None or (new and to is None) or not wanted.path.lower().endswith(_SUFFIX):
         return None
-    opened = EditableText(scope.read(path), path)
+    opened = EditableText(scope.workspace.read(wanted.path), wanted.path)
     notebook = opened.notebook
     number = int(head.group(1))
-    if notebook is None or old.strip() not in notebook.text.split("\n"):
+    if notebook is None or old not in notebook.text.split("\n"):
         return None
     if to is None:
         return _build_plan(opened.edit_file(lambda: notebook.delete_cell(number)), f"Deleted cell {number}")
@@ -189,7 +190,7 @@ def plan_replacements(scope: Scope, wanted: Sequence[Replacement]) -> EditPlan:
     """
     by_file: dict[str, list[int]] = {}
     for index, each in enumerate(wanted):
-        by_file.setdefault(scope.canonicalize(each.path), []).append(index)
+        by_file.setdefault(scope.workspace.canonicalize(each.path), []).append(index)
     done: list[_ReplacementResult] = []
     failures: list[EditFailure] = []
     errors: list[KakiteError] = []
@@ -253,7 +254,7 @@ class _ReplacementResult:
 
 def _replace(scope: Scope, wanted: Sequence[Replacement]) -> _ReplacementResult:
     path = wanted[0].path
-    opened = EditableText(scope.read(path), path)
+    opened = EditableText(scope.workspace.read(path), path)
     source = opened.shown
     edits = [Edit(search=each.old, replace=each.new, all=each.all) for each in wanted]
     if opened.notebook is None:

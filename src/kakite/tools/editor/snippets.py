@@ -250,16 +250,17 @@ def _number_region(text: str, region: _SnippetRegion, most: int) -> str:
     if len(numbers) > most:
         half = most // 2
         numbers = [*numbers[:half], -1, *numbers[-half:]]
-
-    def format_line(number: int) -> str:
+    shown: list[str] = []
+    for number in numbers:
+        if number < 0:
+            shown.append(_GAP)
+            continue
         line = lines[number].rstrip("\r\n")
         if len(line) > LINE_SHOWN:
-            line = truncate_around(
-                line, _clip_spans(region.spans, starts[number], starts[number] + len(line))
-            )
-        return f"{base + number:6}\t{line}"
-
-    return "\n".join(_GAP if number < 0 else format_line(number) for number in numbers)
+            start = starts[number]
+            line = truncate_around(line, _clip_spans(region.spans, start, start + len(line)))
+        shown.append(f"{base + number:6}\t{line}")
+    return "\n".join(shown)
 
 
 def _find_line_span(starts: Sequence[int], spans: Sequence[Span], count: int) -> tuple[int, int]:

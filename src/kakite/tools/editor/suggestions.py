@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from kakite.edit import Change, ChangeSet, EditFailure, FieldNames, Result, SourceText
 from kakite.edit.errors.render import render_suggestion
@@ -50,21 +51,16 @@ def create_accept_suggestion_tool(scope: Scope, run: str) -> FunctionTool:
             return accept(scope, arguments, by=Author(tool=ACCEPT_SUGGESTION.name, run=run))
 
     scope.accepted_by = ACCEPT_SUGGESTION.name, ""
-    return create_file_tool(ACCEPT_SUGGESTION, wrap_accept_in_thread(perform, scope))
+    work = wrap_in_thread(perform, scope.turns, partial(list_suggestion_paths, scope))
+    return create_file_tool(ACCEPT_SUGGESTION, work)
 
 
-def wrap_accept_in_thread(
-    work: Callable[[JsonObject], ToolResult], scope: Scope
-) -> Callable[[JsonObject], Awaitable[ToolResult]]:
-    """Return what performs a call that accepts in a thread, in its turn at the files of the suggestion."""
-
-    def list_paths(arguments: JsonObject) -> list[str]:
-        try:
-            return [file.path for file in scope.suggestions.find(arguments.get("suggestion", "")).files]
-        except SuggestionGoneError:
-            return []
-
-    return wrap_in_thread(work, scope.turns, list_paths)
+def list_suggestion_paths(scope: Scope, arguments: JsonObject) -> list[str]:
+    """Return the paths of the files of the suggestion that a call names; none if there is none."""
+    try:
+        return [file.path for file in scope.suggestions.find(arguments.get("suggestion", "")).files]
+    except SuggestionGoneError:
+        return []
 
 
 def accept(scope: Scope, arguments: JsonObject, *, by: Author) -> ToolResult:
@@ -90,10 +86,12 @@ def accept(scope: Scope, arguments: JsonObject, *, by: Author) -> ToolResult:
 def _plan(scope: Scope, suggestion: BatchSuggestion, path: str) -> EditPlan:
     named = {file.path for file in suggestion.files}
     # Whoever lets calls go by the path that they name must not be told another one.
-    if path and {scope.canonicalize(path)} != {scope.canonicalize(each) for each in named}:
+    if path and {scope.workspace.canonicalize(path)} != {
+        scope.workspace.canonicalize(each) for each in named
+    }:
         told = ", ".join(f"`{each}`" for each in sorted(named))
         raise ToolError(f"the suggestion is for {told}, not for `{path}`", hint="leave out `path`")
-    files = {each: scope.find(each) for each in named}
+    files = {each: scope.workspace.find(each) for each in named}
     sources = {
         each: SourceText.from_bytes(file.data)
         for each, file in files.items()
@@ -136,7 +134,7 @@ def offer_suggestions(
     refused = refuse(
         {edit.path: edit.source for edit in edits},
         FilesResult(files=changed, failures=placed),
-        place=scope.folder,
+        place=scope.workspace.folder,
     )
     for suggestion in refused.suggestions:
         scope.suggestions.add(suggestion)

@@ -6,8 +6,9 @@ Undo takes back the last write of a file: this session's own first; another sess
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 from kakite.edit import ChangeSet, SourceText
@@ -35,7 +36,7 @@ from kakite.tools.editor.replacements import (
     plan_replacements,
 )
 from kakite.tools.editor.snippets import render_change_diff, render_snippet, take_first_hunks
-from kakite.tools.editor.suggestions import accept, wrap_accept_in_thread
+from kakite.tools.editor.suggestions import accept, list_suggestion_paths
 from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.images import read_image
 from kakite.tools.scope import Scope, is_binary
@@ -44,11 +45,12 @@ from kakite.tools.text_pages import (
     draw_number,
     format_ignored,
     format_listing,
+    list_tree,
     render_page,
     split_lines,
 )
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.tools.worker_threads import wrap_in_thread
+from kakite.tools.worker_threads import run_in_thread
 from kakite.workspace import Author, UndoPlan, compute_version
 
 
@@ -59,7 +61,7 @@ def undo_last(scope: Scope, path: str, *, run: str, preview: bool) -> ToolResult
         WorkspaceError: ``nothing_to_undo``; ``stale`` if the file is not what that write left, or others
             wrote to it after this session did.
     """
-    undoing = scope.plan_undo(path, run)
+    undoing = scope.workspace.plan_undo(path, by=run)
     diff = _render_diff(undoing, path, scope)
     bound = compute_digest(
         [[each.key, _compute_version(each.before), _compute_version(each.after)] for each in undoing]
@@ -68,7 +70,7 @@ def undo_last(scope: Scope, path: str, *, run: str, preview: bool) -> ToolResult
         return build_preview_result(diff, bound)
     if is_stale(bound):
         return build_stale_result(diff, bound)
-    scope.apply_undo(undoing, path)
+    scope.workspace.apply_undo(undoing)
     for each in undoing:
         note_undo(scope, each)
     changed = take_first_hunks(diff) if len(undoing) == 1 and undoing[0].before and undoing[0].after else ""
@@ -88,7 +90,7 @@ def undo_last(scope: Scope, path: str, *, run: str, preview: bool) -> ToolResult
 def _format_message(undoing: Sequence[UndoPlan], path: str, scope: Scope) -> str:
     if len(undoing) > 1:
         here, other = undoing
-        ends = (path, scope.to_relative(other.path))
+        ends = (path, scope.workspace.to_relative(other.key))
         back, gone = ends if here.after is not None else ends[::-1]
         return f"Undid the move: `{back}` is there again, `{gone}` is not"
     if undoing[0].after is None:
@@ -99,7 +101,7 @@ def _format_message(undoing: Sequence[UndoPlan], path: str, scope: Scope) -> str
 
 
 def _render_diff(undoing: Sequence[UndoPlan], path: str, scope: Scope) -> str:
-    names = [path, *(scope.to_relative(each.path) for each in undoing[1:])]
+    names = [path, *(scope.workspace.to_relative(each.key) for each in undoing[1:])]
     return "".join(_render_change(each, name) for each, name in zip(undoing, names, strict=True))
 
 
@@ -199,17 +201,17 @@ def create_text_editor_tools(
     Where text is named by anchors or patches, it has no commands that quote it, or count its lines.
     """
     name = options.name
-    editor = _TextEditor(scope, run)
+
+    def create(tool: Tool, command: str) -> FunctionTool:
+        return FunctionTool(tool, partial(_perform, scope, command, Author(tool=tool.name, run=run)))
+
     scope.accepted_by = (f"{name}_accept", "") if options.split else (name, "accept")
     left_out = () if options.format == "quote" else _QUOTING
     commands = ["view"] if read_only else [each for each in COMMANDS if each not in left_out]
     if options.split:
-        return [
-            FunctionTool(_split(name, command), editor.create_handler(f"{name}_{command}", command))
-            for command in commands
-        ]
+        return [create(_split(name, command), command) for command in commands]
     tool = replace(_restrict_commands(commands), name=name)
-    return [FunctionTool(_restrict_to_view(tool) if read_only else tool, editor.create_handler(name, ""))]
+    return [create(_restrict_to_view(tool) if read_only else tool, "")]
 
 
 _QUOTING = ("str_replace", "edit", "insert")
@@ -278,53 +280,39 @@ def _restrict_to_view(tool: Tool) -> Tool:
     return replace(alone, name=tool.name, title=tool.title, parameters=parameters)
 
 
-class _TextEditor:
-    """The commands, on one workspace."""
+async def _perform(scope: Scope, command: str, by: Author, arguments: JsonObject) -> ToolResult:
+    """Perform a call in a thread, and in its turn if it writes. Without a command, its arguments name it."""
+    asked = command or arguments["command"]
+    _check_arguments(asked, arguments)
+    work = partial(_execute, scope, asked, by)
+    if asked == "view":
+        return await run_in_thread(work, arguments)
+    paths = list_suggestion_paths(scope, arguments) if asked == "accept" else collect_paths(arguments)
+    async with scope.turns.acquire(paths):
+        return await run_in_thread(work, arguments)
 
-    def __init__(self, scope: Scope, run: str) -> None:
-        self._scope = scope
-        self._run = run
 
-    def create_handler(self, tool: str, command: str) -> Callable[[JsonObject], Awaitable[ToolResult]]:
-        """Return what performs calls of this tool; without a command, its arguments name it."""
-
-        def work(arguments: JsonObject) -> ToolResult:
-            return self._perform(command or arguments["command"], arguments, Author(tool=tool, run=self._run))
-
-        viewing, writing = wrap_in_thread(work), wrap_in_thread(work, self._scope.turns)
-        accepting = wrap_accept_in_thread(work, self._scope)
-
-        def perform(arguments: JsonObject) -> Awaitable[ToolResult]:
-            asked = command or arguments["command"]
-            performing = {"view": viewing, "accept": accepting}.get(asked, writing)
-            return performing(arguments)
-
-        return perform
-
-    def _perform(self, command: str, arguments: JsonObject, by: Author) -> ToolResult:
-        _check_taken(command, arguments)
-        scope = self._scope
-        for name in _REQUIRED[command]:
-            _require(arguments, name)
-        if command == "accept":
-            return accept(scope, arguments, by=by)
-        path: str = arguments.get("path", "")
-        preview: bool = arguments.get("preview", False)
-        if command == "view":
+def _execute(scope: Scope, command: str, by: Author, arguments: JsonObject) -> ToolResult:
+    path: str = arguments.get("path", "")
+    preview: bool = arguments.get("preview", False)
+    match command:
+        case "view":
             with scope.hold_notes([path]):
                 return _view(scope, path, arguments.get("view_range"))
-        if command == "undo_edit":
-            return undo_last(scope, path, run=self._run, preview=preview)
-        planning = {"create": _create, "str_replace": _str_replace, "edit": _edit, "insert": _insert}[command]
+        case "accept":
+            return accept(scope, arguments, by=by)
+        case "undo_edit":
+            return undo_last(scope, path, run=by.run, preview=preview)
+        case _:
+            plan = partial(_PLANNERS[command], scope, arguments)
+            return apply_plan(scope, plan, paths=collect_paths(arguments), by=by, preview=preview)
 
-        def plan() -> EditPlan:
-            return planning(scope, path, arguments)
 
-        return apply_plan(scope, plan, paths=collect_paths(arguments), by=by, preview=preview)
+def _check_arguments(command: str, arguments: JsonObject) -> None:
+    """Refuse what the command needs and has not, and what it does not take.
 
-
-def _check_taken(command: str, arguments: JsonObject) -> None:
-    """Refuse what would pass unheeded, unless it says nothing: some models fill in every argument."""
+    What says nothing is let pass: some models fill in every argument.
+    """
     taken = (*COMMANDS[command], "command", "description")
     for name, value in arguments.items():
         if name not in taken and value:
@@ -334,14 +322,21 @@ def _check_taken(command: str, arguments: JsonObject) -> None:
                 hint=f"leave it out, or give the command that you mean; {' and '.join(takers)} "
                 f"take{'s' * (len(takers) == 1)} `{name}`, {command} takes {', '.join(COMMANDS[command])}",
             )
+    for name in _REQUIRED[command]:
+        if name not in arguments:
+            _raise_missing(name)
+
+
+def _raise_missing(name: str) -> NoReturn:
+    raise ToolError(f"`{name}` is missing", hint=f"this command needs `{name}`")
 
 
 def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | None) -> ToolResult:
-    if scope.is_folder(path):
+    if scope.workspace.is_folder(path):
         if view_range is not None:
             raise ToolError("`view_range` is for files", hint="leave it out to list the folder")
         return ToolResult(text=_view_folder(scope, path))
-    file = scope.read(path)
+    file = scope.workspace.read(path)
     if image := read_image(file, path):
         told = f"`{path}` is a picture ({image.mime}, {len(file.data):,} bytes)"
         return ToolResult(text=told, images=(image,))
@@ -357,14 +352,15 @@ def _view(scope: Scope, path: str, view_range: list[int] | list[list[int]] | Non
 
 
 def _view_folder(scope: Scope, path: str) -> str:
-    found, left_out = scope.list_tree(path, depth=2, limit=ENTRIES_SHOWN, size=CHARACTERS_SHOWN)
+    found, left_out = list_tree(scope.workspace, path, depth=2, limit=ENTRIES_SHOWN, size=CHARACTERS_SHOWN)
     lines = format_listing(found, lambda entry: f"{entry.path}{'/' * entry.is_folder}", "view one of these")
     return "\n".join([*lines, *format_ignored(left_out)])
 
 
-def _create(scope: Scope, path: str, arguments: JsonObject) -> EditPlan:
-    text = _require(arguments, "file_text")
-    present = scope.find(path)
+def _create(scope: Scope, arguments: JsonObject) -> EditPlan:
+    path: str = arguments["path"]
+    text: str = arguments["file_text"]
+    present = scope.workspace.find(path)
     if present is not None and not arguments.get("overwrite"):
         raise ToolError(
             f"`{path}` exists already",
@@ -378,15 +374,14 @@ def _create(scope: Scope, path: str, arguments: JsonObject) -> EditPlan:
     return EditPlan(edits=(edit,), told=told, tells_diff=True)
 
 
-def _str_replace(scope: Scope, path: str, arguments: JsonObject) -> EditPlan:
-    old = _require(arguments, "old_str")
-    if planned := plan_cell_header_edit(scope, path, old, arguments.get("new_str", "")):
-        return planned
-    return plan_replacements(scope, [_parse_replacement(path, arguments)])
+def _str_replace(scope: Scope, arguments: JsonObject) -> EditPlan:
+    wanted = _parse_replacement(arguments["path"], arguments)
+    return plan_cell_header_edit(scope, wanted) or plan_replacements(scope, [wanted])
 
 
-def _edit(scope: Scope, path: str, arguments: JsonObject) -> EditPlan:
-    edits: list[JsonObject] = arguments.get("edits") or _raise_missing("edits")
+def _edit(scope: Scope, arguments: JsonObject) -> EditPlan:
+    path: str = arguments.get("path", "")
+    edits: list[JsonObject] = arguments["edits"] or _raise_missing("edits")
     bare = next((nth for nth, each in enumerate(edits, 1) if not (path or each.get("path"))), 0)
     if bare:
         told = f"edit {bare} has no `path`, and the call has none"
@@ -404,14 +399,15 @@ def _parse_replacement(path: str, arguments: JsonObject) -> Replacement:
     )
 
 
-def _insert(scope: Scope, path: str, arguments: JsonObject) -> EditPlan:
-    after: int = arguments["insert_line"] if "insert_line" in arguments else _raise_missing("insert_line")
+def _insert(scope: Scope, arguments: JsonObject) -> EditPlan:
+    path: str = arguments["path"]
+    after: int = arguments["insert_line"]
     given = arguments.get("insert_text", arguments.get("new_str"))
     if arguments.get("new_str", "") not in {"", given}:
         told = "`insert_text` and `new_str` are different texts: nothing was done"
         raise ToolError(told, hint="give `insert_text` alone")
     text: str = given if given is not None else _raise_missing("insert_text")
-    opened = EditableText(scope.read(path), path)
+    opened = EditableText(scope.workspace.read(path), path)
     source = opened.shown
     lines = split_lines(source.text)
     if planned := opened.insert_cell(after, text):
@@ -435,9 +431,9 @@ def _insert(scope: Scope, path: str, arguments: JsonObject) -> EditPlan:
     return EditPlan(edits=(edit,), told=f"{told}\n{render_snippet(made.text, changes)}".rstrip())
 
 
-def _require(arguments: JsonObject, name: str) -> str:
-    return arguments[name] if name in arguments else _raise_missing(name)
-
-
-def _raise_missing(name: str) -> NoReturn:
-    raise ToolError(f"`{name}` is missing", hint=f"this command needs `{name}`")
+_PLANNERS: dict[str, Callable[[Scope, JsonObject], EditPlan]] = {
+    "create": _create,
+    "str_replace": _str_replace,
+    "edit": _edit,
+    "insert": _insert,
+}

@@ -121,7 +121,7 @@ class _Text:
 def _plan(scope: Scope, arguments: JsonObject) -> EditPlan:
     path: str = arguments["path"]
     asked = _parse_diffs(arguments)
-    present = scope.read(path)
+    present = scope.workspace.read(path)
     source = decode_text(present, path)
     trim: bool = arguments.get("trim", False)
     diffs = [_relocate(scope, path, source, each, trim=trim) for each in asked]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from kakite.errors import KakiteError
@@ -52,9 +53,7 @@ def create_writing_file_tool(
     """Return the offer of one of the file tools that write: what it plans is carried out, or only shown."""
 
     def perform(arguments: JsonObject) -> ToolResult:
-        def plan() -> EditPlan:
-            return planning(scope, arguments)
-
+        plan = partial(planning, scope, arguments)
         by = Author(tool=tool.name, run=run)
         with translate_path_errors("File"):
             preview = arguments.get("preview", False)

@@ -23,6 +23,8 @@ from kakite.tools.text_pages import (
     format_ignored,
     format_listing,
     get_line_limit,
+    list_folder,
+    list_tree,
     split_lines,
     truncate_line,
     truncate_name,
@@ -93,7 +95,7 @@ def create_read_tools(scope: Scope) -> list[FunctionTool]:
             raise ToolError("`line_range` is for a single file", hint="give `path` as a string")
         return _read_several(scope, path)
 
-    def list_folder(arguments: JsonObject) -> ToolResult:
+    def list_files(arguments: JsonObject) -> ToolResult:
         return ToolResult(
             text=_list_folder(scope, arguments["path"], recursive=arguments.get("recursive", False))
         )
@@ -101,7 +103,7 @@ def create_read_tools(scope: Scope) -> list[FunctionTool]:
     return [
         create_file_tool(SET_WORKSPACE, wrap_in_thread(narrow)),
         create_file_tool(READ_FILES, wrap_in_thread(read)),
-        create_file_tool(LIST_FILES, wrap_in_thread(list_folder)),
+        create_file_tool(LIST_FILES, wrap_in_thread(list_files)),
     ]
 
 
@@ -114,7 +116,7 @@ def _read_one(scope: Scope, path: str, line_range: str | None) -> str:
 
 def _read_text(scope: Scope, path: str) -> str:
     with translate_path_errors("File"):
-        return decode_text(scope.read(path), path).text
+        return decode_text(scope.workspace.read(path), path).text
 
 
 def _parse_range(line_range: str | None, count: int) -> tuple[int, int]:
@@ -125,7 +127,7 @@ def _parse_range(line_range: str | None, count: int) -> tuple[int, int]:
         raise build_line_error(first, count)
     if not 1 <= first <= last:
         raise ToolError(
-            f"`line_range` {line_range} is no range of lines",
+            f"`line_range` {line_range} is not a range of lines",
             hint="give the first and the last line, from 1",
             code="line_out_of_range",
         )
@@ -167,7 +169,7 @@ def _read_several(scope: Scope, paths: list[str]) -> ToolResult:
     parts: list[str] = []
     errors: list[tuple[str, KakiteError]] = []
     room = CHARACTERS_SHOWN
-    distinct = {scope.canonicalize(path): path for path in reversed(paths)}
+    distinct = {scope.workspace.canonicalize(path): path for path in reversed(paths)}
     left = list(reversed(distinct.values()))
     while left and room > ROOM_LEAST:
         raise_if_cancelled()
@@ -211,12 +213,14 @@ def _format_problems(head: str, errors: list[tuple[str, KakiteError]]) -> str:
 def _list_folder(scope: Scope, path: str, *, recursive: bool) -> str:
     with translate_path_errors("Directory"):
         if recursive:
-            found, left_out = scope.list_tree(
-                path, depth=MAX_DEPTH, limit=ENTRIES_SHOWN, size=CHARACTERS_SHOWN
+            found, left_out = list_tree(
+                scope.workspace, path, depth=MAX_DEPTH, limit=ENTRIES_SHOWN, size=CHARACTERS_SHOWN
             )
         else:
-            size = CHARACTERS_SHOWN
-            found, left_out = scope.walk(path, depth=1, limit=ENTRIES_SHOWN, size=size, ignored=True), []
+            found, left_out = (
+                list_folder(scope.workspace, path, limit=ENTRIES_SHOWN, size=CHARACTERS_SHOWN),
+                [],
+            )
     way_on = "list one of these, or find files by their names with glob"
     return "\n".join([*format_listing(found, _format_entry, way_on), *format_ignored(left_out)])
 

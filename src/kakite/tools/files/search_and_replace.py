@@ -86,7 +86,7 @@ def _plan(scope: Scope, arguments: JsonObject) -> EditPlan:
         first=arguments.get("start_line"),
         last=arguments.get("end_line"),
     )
-    present = scope.read(path)
+    present = scope.workspace.read(path)
     source = decode_text(present, path)
     require_encodable(source, request.replace, path)
     placed = _relocate(scope, source, request)

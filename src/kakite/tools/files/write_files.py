@@ -73,10 +73,10 @@ def _move(scope: Scope, arguments: JsonObject) -> EditPlan:
     source: str = arguments["source"]
     destination: str = arguments["destination"]
     present = _read_present(scope, source)
-    if scope.canonicalize(source) == scope.canonicalize(destination):
+    if scope.workspace.canonicalize(source) == scope.workspace.canonicalize(destination):
         raise ToolError(f"`{source}` is there already", hint="nothing was done; give another destination")
     _require_free(scope, destination)
-    mode = scope.get_mode(source)
+    mode = scope.workspace.get_mode(source)
     writings = (
         FileWrite(path=source, data=None, expected=present.version, before=present.data),
         FileWrite(path=destination, data=present.data, expected=None, mode=mode, version=present.version),
@@ -88,7 +88,7 @@ def _move(scope: Scope, arguments: JsonObject) -> EditPlan:
 def _require_free(scope: Scope, destination: str) -> None:
     hint = "nothing was moved; take another name"
     try:
-        taken = scope.find(destination) is not None
+        taken = scope.workspace.find(destination) is not None
     except WorkspaceError as error:
         if error.code == "is_a_directory":
             error.hint = "give the name that the file is to have in it"
@@ -99,7 +99,7 @@ def _require_free(scope: Scope, destination: str) -> None:
 
 
 def _delete(scope: Scope, arguments: JsonObject) -> EditPlan:
-    paths: dict[str, str] = {scope.canonicalize(path): path for path in as_list(arguments["path"])}
+    paths: dict[str, str] = {scope.workspace.canonicalize(path): path for path in as_list(arguments["path"])}
     found = {path: _read_present(scope, path) for path in paths.values()}
     for path, file in found.items():
         check_removal(scope, path, file)
@@ -117,8 +117,8 @@ def _delete(scope: Scope, arguments: JsonObject) -> EditPlan:
 def _read_present(scope: Scope, path: str) -> File:
     """Return the file of this name, which must be a file itself: what a link leads to is not meant by it."""
     with translate_path_errors("File"):
-        present = scope.read(path)
-    if scope.is_link(path):
+        present = scope.workspace.read(path)
+    if scope.workspace.is_link(path):
         raise ToolError(
             f"`{path}` is a link to `{present.path}`",
             hint="nothing was done; name the file itself, or use `run_command` for the link if it is offered",
@@ -196,7 +196,10 @@ def _write(scope: Scope, arguments: JsonObject) -> EditPlan:
     told_counts = spread("line_count", arguments["line_count"], len(paths))
     _check_distinct(scope, paths)
     edits = _build_edits(
-        paths, lambda index: plan_overwrite(scope, scope.find(paths[index]), paths[index], contents[index])
+        paths,
+        lambda index: plan_overwrite(
+            scope, scope.workspace.find(paths[index]), paths[index], contents[index]
+        ),
     )
     counts = [count_lines(content) for content in contents]
     warnings = [
@@ -216,7 +219,7 @@ def _write(scope: Scope, arguments: JsonObject) -> EditPlan:
 def _check_distinct(scope: Scope, paths: list[str]) -> None:
     seen: set[str] = set()
     for path in paths:
-        name = scope.canonicalize(path)
+        name = scope.workspace.canonicalize(path)
         if name in seen:
             raise ToolError(f"`path` names {path} twice", hint="give each file once")
         seen.add(name)
@@ -261,13 +264,13 @@ def _insert(scope: Scope, arguments: JsonObject) -> EditPlan:
     ]
     by_file: dict[str, list[_Insertion]] = {}
     for each in wanted:
-        by_file.setdefault(scope.canonicalize(each.path), []).append(each)
+        by_file.setdefault(scope.workspace.canonicalize(each.path), []).append(each)
     groups = list(by_file.values())
     edits = _build_edits(
         [group[0].path for group in groups], lambda index: _build_insert_edit(scope, groups[index])
     )
     counts = {name: count_lines(edit.to_source().text) for name, edit in zip(by_file, edits, strict=True)}
-    told = [_format_message(each, counts[scope.canonicalize(each.path)]) for each in wanted]
+    told = [_format_message(each, counts[scope.workspace.canonicalize(each.path)]) for each in wanted]
     if isinstance(arguments["path"], str):
         return EditPlan(edits=tuple(edits), told=told[0], tells_diff=True)
     head = f"Successfully processed {len(paths)} file(s):\n"
@@ -277,7 +280,7 @@ def _insert(scope: Scope, arguments: JsonObject) -> EditPlan:
 
 def _build_insert_edit(scope: Scope, insertions: list[_Insertion]) -> FileEdit:
     path = insertions[0].path
-    present = scope.read(path)
+    present = scope.workspace.read(path)
     source = decode_text(present, path)
     lines = split_lines(source.text)
     check_size(path, len(source.text) + sum(len(each.text) for each in insertions))

@@ -23,7 +23,7 @@ from kakite.tools.search.prefilter import MAX_ARGUMENTS, Needles, RipgrepRun, ca
 from kakite.tools.search.regex_search import LfText, Pattern, SearchDeadline, SearchSpec, run_with_timeout
 from kakite.tools.text_pages import escape_bytes, join_names, truncate_escaped, unescape_bytes
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.workspace import WalkedFile, WorkspaceError
+from kakite.workspace import WalkedFile, Workspace, WorkspaceError
 
 HITS = 100  # in an answer, unless the model asks for another number
 MAX_HITS = 1000
@@ -77,7 +77,7 @@ def create_find_in_files_tool(scope: Scope) -> FunctionTool:
     """Return the tool, working in this scope."""
 
     async def perform(arguments: JsonObject) -> ToolResult:
-        search = _Search(scope, arguments)
+        search = _Search(scope.workspace, arguments)
         loop = asyncio.get_running_loop()
         try:
             text = await run_with_timeout(lambda clock: search.run(loop, clock))
@@ -152,8 +152,8 @@ class _SearchPage:
 class _Search:
     """One search. Runs in a worker thread, until it is through or stopped."""
 
-    def __init__(self, scope: Scope, arguments: JsonObject) -> None:
-        self._scope = scope
+    def __init__(self, workspace: Workspace, arguments: JsonObject) -> None:
+        self._workspace = workspace
         self._path: str = arguments.get("path", ".")
         self._wanted = SearchSpec(
             search=arguments["query"],
@@ -174,7 +174,7 @@ class _Search:
 
     def give_up(self) -> str:
         """Return the answer without the file that is still being searched."""
-        self._page.slow.append(self._scope.to_relative(self._at))
+        self._page.slow.append(self._at)
         self._page.stopped_after = self._page.slow[-1]
         return self._render_answer()
 
@@ -192,12 +192,12 @@ class _Search:
             if self._stopped.is_set() or self._page.is_full:
                 break
             if last and time.monotonic() > over:
-                self._page.stopped_after = self._scope.to_relative(last)
+                self._page.stopped_after = last
                 break
             if time.monotonic() - told > TOLD_EVERY:
                 told = time.monotonic()
                 with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                    loop.call_soon_threadsafe(report, count, f"searching {self._scope.to_relative(path)}")
+                    loop.call_soon_threadsafe(report, count, f"searching {path}")
             self._at = path
             if read is not None:
                 self._search_file(pattern, path, read)
@@ -209,7 +209,8 @@ class _Search:
         if not path:
             return ""
         below = posixpath.relpath(
-            self._scope.canonicalize(self._resolve_shown_path(path)), self._scope.canonicalize(self._path)
+            self._workspace.canonicalize(self._resolve_shown_path(path)),
+            self._workspace.canonicalize(self._path),
         )
         if below == ".." or below.startswith("../"):
             told = f"`after` names `{path}`, which does not lie below the searched `{self._path}`"
@@ -227,16 +228,16 @@ class _Search:
         other = unescape_bytes(path)
         if other != path:
             with suppress(WorkspaceError):
-                self._scope.read(path)
+                self._workspace.read(path)
                 return path  # a file is called so, letter by letter
         return other
 
     def _iterate_files(self, needles: Needles) -> Iterator[_PendingFile]:
-        if not self._scope.is_folder(self._path):
-            whole = self._scope.to_workspace_path(self._path)
-            self._scope.read(self._path)  # what is wrong with the one file that was named is told
+        if not self._workspace.is_folder(self._path):
+            self._workspace.read(self._path)  # what is wrong with the one file that was named is told
             if not self._after:  # there is nothing behind it
-                yield whole, lambda: self._scope.workspace.read(whole).data
+                name = self._workspace.to_relative(self._workspace.canonicalize(self._path))
+                yield name, partial(self._read_again, self._path)
             return
         self.is_of_many = True
         walked = self._walk()
@@ -244,15 +245,15 @@ class _Search:
             yield file.path, file.read
             if count == BEFORE_RIPGREP:
                 break
-        program = find_ripgrep(os.environ, self._scope.workspace.roots) if can_prefilter(needles) else None
+        program = find_ripgrep(os.environ, self._workspace.roots) if can_prefilter(needles) else None
         if program is None:
             yield from ((file.path, file.read) for file in walked)
             return
-        with self._scope.open_folder(self._path) as folder:
+        with self._workspace.open_folder(self._path) as folder:
             yield from self._prefilter(walked, lambda paths: RipgrepRun(program, folder, needles, paths))
 
     def _walk(self) -> Iterator[WalkedFile]:
-        for file in self._scope.walk_files(self._path):
+        for file in self._workspace.walk_files(self._path):
             is_behind = not self._after or os.fsencode(file.below) > self._after
             if is_behind and self._globs.is_included(file.below):
                 yield file
@@ -283,7 +284,7 @@ class _Search:
         yield list(lot.values())[-1], None
 
     def _read_again(self, path: str) -> bytes:
-        return self._scope.workspace.read(path).data
+        return self._workspace.read(path).data
 
     def _search_file(self, pattern: Pattern, path: str, read: Callable[[], bytes]) -> None:
         try:
@@ -300,13 +301,13 @@ class _Search:
         if not hits or self._stopped.is_set():
             return
         if binary:
-            self._page.binaries.append(self._scope.to_relative(path))
+            self._page.binaries.append(path)
             return
         kept = self._page.accept_hits(list(hits))
         if kept:
             lines = folded.removesuffix("\n").split("\n")
             block = _build_block(lines, {at: hits[at] for at in kept}, self._page.context, self._page.room)
-            self._page.add(self._scope.to_relative(path), block, of=len(kept))
+            self._page.add(path, block, of=len(kept))
 
     def _find_hits(self, pattern: Pattern, text: str) -> dict[int, int]:
         """Return the indices of the lines in which a hit begins, as far as the time reaches.
@@ -327,7 +328,7 @@ class _Search:
         except ToolError as error:
             if error.code != "too_slow" or not (lines or self.is_of_many):
                 raise
-            self._page.slow.append(self._scope.to_relative(self._at))
+            self._page.slow.append(self._at)
         return lines
 
     def _render_answer(self) -> str:

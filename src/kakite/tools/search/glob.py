@@ -17,6 +17,7 @@ from kakite.tools.scope import Scope
 from kakite.tools.text_pages import CHARACTERS_SHOWN, escape_bytes
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 from kakite.tools.worker_threads import wrap_in_thread
+from kakite.workspace import Workspace
 
 MAX_GLOBS = 100  # that one glob with braces may stand for
 
@@ -157,17 +158,17 @@ def create_glob_tool(scope: Scope) -> FunctionTool:
     """Return the tool, working in this scope."""
 
     def perform(arguments: JsonObject) -> ToolResult:
-        return ToolResult(text=_find_paths(scope, arguments["pattern"], arguments.get("path", ".")))
+        return ToolResult(text=_find_paths(scope.workspace, arguments["pattern"], arguments.get("path", ".")))
 
     return FunctionTool(GLOB, wrap_in_thread(perform))
 
 
-def _find_paths(scope: Scope, pattern: str, path: str) -> str:
-    matches = _build_matcher(scope, pattern, path)
+def _find_paths(workspace: Workspace, pattern: str, path: str) -> str:
+    matches = _build_matcher(workspace, pattern, path)
     began = time.monotonic()
     paths: list[str] = []
     room, left_out, is_over = CHARACTERS_SHOWN, 0, False
-    for count, file in enumerate(scope.walk_files(path), 1):
+    for count, file in enumerate(workspace.walk_files(path), 1):
         if count % _LOOKED_AFTER == 0:
             raise_if_cancelled()
             is_over = time.monotonic() - began > CALL_LIMIT
@@ -175,12 +176,11 @@ def _find_paths(scope: Scope, pattern: str, path: str) -> str:
                 break
         if not matches(file.below.split("/")):
             continue
-        shown = scope.to_relative(file.path)
-        room -= len(escape_bytes(shown)) + 1
+        room -= len(escape_bytes(file.path)) + 1
         if left_out or room < 0 or len(paths) == PATHS_SHOWN:
             left_out += 1
         else:
-            paths.append(shown)
+            paths.append(file.path)
     told = _format_rest(len(paths), left_out, is_over=is_over)
     return "\n".join([*paths, *told, *([] if paths else _describe_pattern_problems(pattern))])
 
@@ -205,8 +205,8 @@ def _describe_pattern_problems(pattern: str) -> list[str]:
     return []
 
 
-def _build_matcher(scope: Scope, pattern: str, path: str) -> Callable[[Sequence[str]], bool]:
-    folder = scope.canonicalize(path).rstrip("/")
+def _build_matcher(workspace: Workspace, pattern: str, path: str) -> Callable[[Sequence[str]], bool]:
+    folder = workspace.canonicalize(path).rstrip("/")
     below = pattern.removeprefix(f"{folder}/")  # some give the pattern as an absolute path
     if below == pattern and pattern.startswith("/"):
         raise ToolError(

@@ -166,8 +166,8 @@ class Jobs:
 
     def _find(self, name: str) -> _Job:
         if name not in self._jobs:
-            known = ", ".join(self._jobs) or "none; begin one by run_command with `background`"
-            raise ToolError(f"there is no job `{name[:100]}`", hint=f"known are {known}", code="unknown_job")
+            known = ", ".join(self._jobs) or "none; start one with run_command and `background`"
+            raise ToolError(f"there is no job `{name[:100]}`", hint=f"jobs: {known}", code="unknown_job")
         return self._jobs[name]
 
     def _forget(self) -> None:
@@ -193,7 +193,7 @@ class Jobs:
         if not spill.path:
             return ""
         much = f"the first {MAX_FILE >> 20} MiB of all are" if spill.is_cut else "all of it is"
-        return f"; {much} in {self._scope.to_relative(spill.path)}"
+        return f"; {much} in {self._scope.workspace.to_relative(spill.path)}"
 
 
 def _retrieve_exception(task: asyncio.Task[CompletedProcess]) -> None:

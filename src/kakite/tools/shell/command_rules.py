@@ -173,7 +173,7 @@ class CommandRules:
         for rule in (*self.allow, *self.deny, *self.ask):
             if not _split_words(rule):
                 raise UsageError(
-                    f"`{rule}` is no rule for commands", hint="write the words that a command begins with"
+                    f"`{rule}` is not a rule for commands", hint="write the words that a command begins with"
                 )
 
     def check(self, command: str | list[str]) -> str | list[str]:

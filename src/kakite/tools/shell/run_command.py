@@ -67,7 +67,7 @@ def note_command(scope: Scope, before: Mapping[str, str]) -> None:
 
 def _read_text(scope: Scope, path: str) -> str | None:
     with suppress(WorkspaceError):
-        data = scope.workspace.read(path).data
+        data = scope.whole.read(path).data
         return None if is_binary(data) else SourceText.from_bytes(data).text
     return None
 
@@ -117,15 +117,15 @@ def create_run_command_tool(scope: Scope, rules: CommandRules, jobs: Jobs) -> Fu
             await _ask(arguments["command"], doubt)
         path: str = arguments.get("cwd", ".")
         # Never the server's whole environment: a client may have put its keys there.
-        home = os.environ.get("HOME") or await asyncio.to_thread(scope.canonicalize, path)
+        home = os.environ.get("HOME") or await asyncio.to_thread(scope.workspace.canonicalize, path)
         network = get_run_network()
         told = build_proxy_environment(network) if network else {}
         environment = build_base_environment(os.environ, home) | told
         with ExitStack() as opened:
-            folder = await asyncio.to_thread(opened.enter_context, scope.open_folder(path))
+            folder = await asyncio.to_thread(opened.enter_context, scope.workspace.open_folder(path))
             # The folder that was looked at, not what somebody puts at its path before the program starts.
             launch = ProcessSpec(argv=argv, env=environment, cwd=f"/proc/self/fd/{folder}")
-            root = await asyncio.to_thread(opened.enter_context, scope.workspace.open_folder("."))
+            root = await asyncio.to_thread(opened.enter_context, scope.whole.open_folder("."))
             if arguments.get("background"):
                 return jobs.begin(launch, arguments.get("timeout"), root, opened)
             return await _run(scope, launch, arguments.get("timeout", TIMEOUT), root)
@@ -203,7 +203,7 @@ def _describe_overflow(scope: Scope, spill: OverflowFile) -> str:
         way_on = "narrow the output, or send it to a file of your own, and run it again"
         return f", and not kept: {spill.problem}; {way_on}" if spill.problem else ""
     much = f"the first {MAX_FILE >> 20} MiB are" if spill.is_cut else "all of it is"
-    return f"; {much} in {scope.to_relative(spill.path)}"
+    return f"; {much} in {scope.workspace.to_relative(spill.path)}"
 
 
 def _build_result(done: CompletedProcess, timeout: int, where: dict[Stream, str]) -> ToolResult:

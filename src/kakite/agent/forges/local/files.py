@@ -258,7 +258,7 @@ class ForgeFolder:
     def _read_file(self, file: int, number: int, path: str) -> ForgeFile | ForgeError:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
-            return ForgeError("forge_bad_reply", f"`{path}` is no file", hint="remove it, or make it one")
+            return ForgeError("forge_bad_reply", f"`{path}` is not a file", hint="remove it, or make it one")
         stamp = about.st_ino, about.st_mtime_ns, about.st_size
         known = self._known.get(path)
         if known is not None and known[0] == stamp:

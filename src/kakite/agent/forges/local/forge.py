@@ -25,7 +25,6 @@ from kakite.agent.forges.base import (
     IssueEvent,
     PullRequest,
     Repository,
-    ReviewComment,
     Trigger,
 )
 from kakite.agent.forges.labels import (
@@ -139,22 +138,10 @@ def to_comments(leaf: ForgeFile, created: datetime) -> tuple[Comment, ...]:
     return tuple(comments)
 
 
-def to_review_comments(leaf: ForgeFile) -> tuple[ReviewComment, ...]:
+def to_review_comments(leaf: ForgeFile) -> tuple[Comment, ...]:
     """Return what people wrote on a pull request, all about the whole of it."""
     answered = find_handled_ids(leaf)
-    return tuple(
-        ReviewComment(
-            id=each.id,
-            author=each.author,
-            text=each.text,
-            path="",
-            line=None,
-            created=each.created,
-            trusted=True,
-            answered=each.id in answered,
-        )
-        for each in to_comments(leaf, leaf.changed)
-    )
+    return tuple(replace(each, answered=each.id in answered) for each in to_comments(leaf, leaf.changed))
 
 
 def find_handled_ids(leaf: ForgeFile) -> frozenset[str]:
@@ -367,7 +354,7 @@ class LocalForge:
         leaf = await asyncio.to_thread(self._folder.read_one, "pulls", number)
         return to_pull_request(leaf, self._folder.path)
 
-    async def list_review_comments(self, request: int) -> Sequence[ReviewComment]:
+    async def list_review_comments(self, request: int) -> Sequence[Comment]:
         """Return what people wrote as sections of a pull request's file: all about the whole of it.
 
         Raises:

@@ -25,7 +25,7 @@ _PREPARING = {
     "sandbox": "Preparing the sandbox",
     "setup": "Installing what the project needs",
     "server": "Starting the tools",
-    "context": "Condensing the conversation",
+    "context": "Shortening the conversation",
 }
 
 
@@ -152,7 +152,7 @@ def _list_warnings(event: events.RunEvent) -> tuple[str, ...]:
     """Return what a person should know of an event that changes how the run goes on."""
     match event:
         case events.ResourceMissing(what=what, message=message):
-            return (f"going on without {what}: {message}",)
+            return (f"continuing without {what}: {message}",)
         case events.FindingsReported(findings=findings):
             return findings
         case events.PushRejected(branch=branch):

@@ -286,7 +286,7 @@ class ForgeState:
         """Take a pull request in. The branches stay as they are: a test moves them itself."""
         with self.lock:
             if item.pull is None:
-                raise FakeForgeError(f"#{item.number} is no pull request")
+                raise FakeForgeError(f"#{item.number} is not a pull request")
             item.pull.merged, item.open = True, False
             self.record_change(item, "merged", by)
 

@@ -18,12 +18,12 @@ from urllib.parse import unquote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kakite.testing.forges.repository import answer_git
+from kakite_testing.forges.repository import answer_git
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from kakite.testing.forges.store import ForgeState
+    from kakite_testing.forges.store import ForgeState
 
 
 PER_PAGE: Final = 30

@@ -1,4 +1,4 @@
-"""``python -m kakite.testing.fake_providers SCRIPT.yaml``: serve a script until standard input closes.
+"""``python -m kakite_testing.fake_providers SCRIPT.yaml``: serve a script until standard input closes.
 
 Prints one line of JSON with the addresses when it is ready, and one with what went wrong at the end. Exits
 with 1 if anything did, with 2 if the script is none.
@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 from kakite.errors import KakiteError
-from kakite.testing.fake_providers.server import run_scenario_server
-from kakite.testing.scripted_model import Scenario
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_providers.server import run_scenario_server
 
 
 def main(arguments: list[str]) -> int:
     """Serve the script that is named, and return the exit code."""
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m kakite.testing.fake_providers SCRIPT.yaml\n")
+        sys.stderr.write("usage: python -m kakite_testing.fake_providers SCRIPT.yaml\n")
         return 2
     try:
         script = Scenario.load(Path(arguments[0]))

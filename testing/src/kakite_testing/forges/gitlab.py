@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kakite.testing.forges.access import Access
-from kakite.testing.forges.app import (
+from kakite_testing.forges.access import Access
+from kakite_testing.forges.app import (
     ForgeRefusal,
     ForgeRequest,
     ForgeResponse,
@@ -16,8 +16,8 @@ from kakite.testing.forges.app import (
     build_route,
     paginate,
 )
-from kakite.testing.forges.gitlab_json import GitLabSerializer, build_user, compute_user_id, format_time
-from kakite.testing.forges.store import ForgeState, Item
+from kakite_testing.forges.gitlab_json import GitLabSerializer, build_user, compute_user_id, format_time
+from kakite_testing.forges.store import ForgeState, Item
 
 
 class FakeGitLabApi:

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import uvicorn
 
-from kakite.testing.forges.access import Access, InstalledApp
-from kakite.testing.forges.app import Contract, FakeForgeApp, Fault, ForgeApi
-from kakite.testing.forges.github import FakeGitHubApi
-from kakite.testing.forges.github_json import GitHubSerializer, describe_github
-from kakite.testing.forges.gitlab import FakeGitLabApi
-from kakite.testing.forges.gitlab_json import GitLabSerializer, describe_gitlab
-from kakite.testing.forges.hooks import WebhookSender, sign_github, sign_gitlab
-from kakite.testing.forges.repository import BareRepository
-from kakite.testing.forges.store import FakeForgeError, ForgeState
+from kakite_testing.forges.access import Access, InstalledApp
+from kakite_testing.forges.app import Contract, FakeForgeApp, Fault, ForgeApi
+from kakite_testing.forges.github import FakeGitHubApi
+from kakite_testing.forges.github_json import GitHubSerializer, describe_github
+from kakite_testing.forges.gitlab import FakeGitLabApi
+from kakite_testing.forges.gitlab_json import GitLabSerializer, describe_gitlab
+from kakite_testing.forges.hooks import WebhookSender, sign_github, sign_gitlab
+from kakite_testing.forges.repository import BareRepository
+from kakite_testing.forges.store import FakeForgeError, ForgeState
 
 _SECONDS: Final = 10.0
 

@@ -4,12 +4,12 @@ They keep to what GitHub and GitLab do where an agent can notice the difference:
 is refused and how, what changes where.
 """
 
-from kakite.testing.forges.access import InstalledApp
-from kakite.testing.forges.app import Contract, Fault, ForgeRequest, ForgeResponse
-from kakite.testing.forges.fake import BOT, FakeForge, FakeGitHub, FakeGitLab, fake_github, fake_gitlab
-from kakite.testing.forges.hooks import Delivery, Webhook
-from kakite.testing.forges.repository import BareRepository
-from kakite.testing.forges.store import FakeForgeError, ForgeNote, ForgeState, Item
+from kakite_testing.forges.access import InstalledApp
+from kakite_testing.forges.app import Contract, Fault, ForgeRequest, ForgeResponse
+from kakite_testing.forges.fake import BOT, FakeForge, FakeGitHub, FakeGitLab, fake_github, fake_gitlab
+from kakite_testing.forges.hooks import Delivery, Webhook
+from kakite_testing.forges.repository import BareRepository
+from kakite_testing.forges.store import FakeForgeError, ForgeNote, ForgeState, Item
 
 __all__ = [
     "BOT",

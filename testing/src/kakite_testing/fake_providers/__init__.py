@@ -3,7 +3,7 @@
 With it the real provider code runs in tests and demos, without a network, a key or a bill.
 """
 
-from kakite.testing.fake_providers.server import (
+from kakite_testing.fake_providers.server import (
     RecordedRequest,
     ScenarioServer,
     run_scenario_server,

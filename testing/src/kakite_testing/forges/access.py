@@ -13,7 +13,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from kakite.testing.forges.app import Identity
+from kakite_testing.forges.app import Identity
 
 _LONGEST_JWT: Final = 600 + 60  # s; ten minutes, and the minute that clocks may differ
 

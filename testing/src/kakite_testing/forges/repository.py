@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kakite.testing.forges.store import FakeForgeError
+from kakite_testing.forges.store import FakeForgeError
 
 _TIMEOUT: Final = 60.0
 _PERSON: Final = {

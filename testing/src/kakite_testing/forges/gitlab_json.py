@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from kakite.testing.forges.repository import BareRepository
-from kakite.testing.forges.store import ForgeNote, ForgeState, Item, Level, TimelineEvent, WebhookEvent
+from kakite_testing.forges.repository import BareRepository
+from kakite_testing.forges.store import ForgeNote, ForgeState, Item, Level, TimelineEvent, WebhookEvent
 
 LEVELS: Final[dict[Level, int]] = {"none": 0, "read": 20, "write": 30, "admin": 40}
 """GitLab's numbers: reporter, developer, maintainer."""

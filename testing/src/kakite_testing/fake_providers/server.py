@@ -15,9 +15,9 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kakite.testing.fake_providers import anthropic_format, conversation, openai_format
-from kakite.testing.fake_providers.conversation import require_object
-from kakite.testing.scripted_model import ReachedTurn, Scenario, ScenarioError, ScenarioRun, ScriptedRequest
+from kakite.models.scripted_model import ReachedTurn, Scenario, ScenarioError, ScenarioRun, ScriptedRequest
+from kakite_testing.fake_providers import anthropic_format, conversation, openai_format
+from kakite_testing.fake_providers.conversation import require_object
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping

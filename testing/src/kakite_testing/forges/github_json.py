@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kakite.testing.forges.repository import BareRepository
-from kakite.testing.forges.store import ForgeNote, ForgeState, Item, Pull, TimelineEvent, WebhookEvent
+from kakite_testing.forges.repository import BareRepository
+from kakite_testing.forges.store import ForgeNote, ForgeState, Item, Pull, TimelineEvent, WebhookEvent
 
 _EVENTS = {"labeled", "unlabeled", "assigned", "unassigned", "renamed", "closed", "reopened", "merged"}
 """Changes that the REST API tells of. Of a changed text it does not."""

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kakite.testing.forges.store import WebhookEvent
+from kakite_testing.forges.store import WebhookEvent
 
 _SECONDS: Final = 5.0
 

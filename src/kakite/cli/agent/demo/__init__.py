@@ -37,11 +37,9 @@ from kakite.cli.console import escape_control
 from kakite.durable.blobs import BlobStore
 from kakite.durable.dbos.client import DbosWorkflowClient
 from kakite.durable.dbos.worker import run_worker
-from kakite.models.providers import open_model
+from kakite.models.scripted_model import Scenario, ScenarioError, ScriptedModel
 from kakite.redaction import build_redaction
 from kakite.sandbox import SandboxError, open_sandbox
-from kakite.testing.fake_providers import serve_scenario
-from kakite.testing.scripted_model import Scenario, ScenarioError
 
 _TITLE: Final = "Make the failing tests pass"
 _ISSUE: Final = f"""\
@@ -61,7 +59,7 @@ _INTRODUCTION: Final = """\
 A worker looks after a forge that is no more than a folder: a Markdown file with a label is an issue, and \
 becomes a pushed branch with a page to review. What is real: git, {sandbox}the MCP server, the edits, \
 the tests, the push, and the journal from which another worker would go on, were this one killed. \
-[bold]What is not: the model. Its replies are scripted[/] and come over the wire from 127.0.0.1.
+[bold]What is not: the model. Its replies are scripted.[/]
 
 Watch for: an edit quoted with the wrong indentation that lands right; an ambiguous edit that \
 is refused and repaired; someone else's push to the same branch, and the rebase onto it.
@@ -120,7 +118,7 @@ def _make_folders() -> Generator[_DemoFolders]:
 def _set_up_project(world: _DemoFolders) -> _DemoFolders:
     """Make a project with a history of its own, its forge, and an issue there."""
     project = world.place / "project"
-    with as_file(files("kakite.testing") / "demo" / "project") as source:
+    with as_file(files(__name__) / "project") as source:
         shutil.copytree(source, project, ignore=shutil.ignore_patterns("__pycache__"))
     (project / "gitignore").rename(project / ".gitignore")
     _run_git(project, "init", "--quiet", "--initial-branch=main")
@@ -135,42 +133,38 @@ def _set_up_project(world: _DemoFolders) -> _DemoFolders:
 
 async def _run_worker(world: _DemoFolders, terminal: RunView, kind: str) -> RunState:
     """Let a worker go through the issues until none is left, and return the run of the only one."""
-    script = Scenario.parse((files("kakite.testing") / "demo" / "script.yaml").read_text(encoding="utf-8"))
+    model = ScriptedModel(Scenario.parse((files(__name__) / "script.yaml").read_text(encoding="utf-8")))
     blobs = BlobStore(world.agent / "blobs")
-    async with serve_scenario(script) as server:
-        post = RepositoryConfig(
-            forge=LocalForge(world.forge),
-            place={"kind": "local", "path": str(world.forge), "url": ""},
-            names=LabelConfig(),
-            settings={
-                "model": "openai:scripted",
-                "base_url": server.openai_url,
-                "sandbox": kind,
-                "approve": "all",
-                "max_turns": 20,
-            },
-            on_ask="deny",
-        )
-        issues = ForgeActivities(lambda _place: post.forge, post.names, blobs, build_redaction(os.environ))
-        gear = WorkerDeps(
-            environ=os.environ,
-            open_model=lambda task: open_model(
-                task.model, base_url=task.base_url, environ={"OPENAI_API_KEY": "scripted"}
-            ),
-            author=("Kakite", "kakite@localhost"),
-            forge_activities=issues,
-            listener=_make_rival_listener(terminal, world),
-        )
-        async with (
-            open_activities(world.agent, gear) as activities,
-            run_worker(world.agent, [TASK_WORKFLOW], activities.get_activities()),
-            DbosWorkflowClient(world.agent) as client,
-        ):
-            loop = WorkerLoop(client=client, forge_activities=issues, post=post, say=_make_printer(terminal))
-            await loop.run(poll=0.1, until_idle=True)
-            (standing,) = await client.list_workflows()
-        if server.violations:
-            raise ScenarioError("the demo went off its script: " + "; ".join(server.violations))
+    post = RepositoryConfig(
+        forge=LocalForge(world.forge),
+        place={"kind": "local", "path": str(world.forge), "url": ""},
+        names=LabelConfig(),
+        settings={
+            "model": model.name,
+            "sandbox": kind,
+            "approve": "all",
+            "max_turns": 20,
+        },
+        on_ask="deny",
+    )
+    issues = ForgeActivities(lambda _place: post.forge, post.names, blobs, build_redaction(os.environ))
+    gear = WorkerDeps(
+        environ=os.environ,
+        open_model=lambda _task: model,
+        author=("Kakite", "kakite@localhost"),
+        forge_activities=issues,
+        listener=_make_rival_listener(terminal, world),
+    )
+    async with (
+        open_activities(world.agent, gear) as activities,
+        run_worker(world.agent, [TASK_WORKFLOW], activities.get_activities()),
+        DbosWorkflowClient(world.agent) as client,
+    ):
+        loop = WorkerLoop(client=client, forge_activities=issues, post=post, say=_make_printer(terminal))
+        await loop.run(poll=0.1, until_idle=True)
+        (standing,) = await client.list_workflows()
+    if model.playback.violations:
+        raise ScenarioError("the demo went off its script: " + "; ".join(model.playback.violations))
     told: Any = standing.published
     return load_run(blobs, told["head"])
 

@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from kakite.models.messages import FAILED_PREFIX
-from kakite.testing.fake_providers import conversation
-from kakite.testing.fake_providers.conversation import (
+from kakite.models.scripted_model import split_words
+from kakite_testing.fake_providers import conversation
+from kakite_testing.fake_providers.conversation import (
     Conversation,
     InvalidRequestError,
     parse_text,
@@ -16,12 +17,11 @@ from kakite.testing.fake_providers.conversation import (
     require_objects,
     require_string,
 )
-from kakite.testing.scripted_model import split_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kakite.testing.scripted_model import ReachedTurn, ScriptedCall, ScriptedRequest
+    from kakite.models.scripted_model import ReachedTurn, ScriptedCall, ScriptedRequest
     from kakite.tools.toolset import JsonObject
 
 DEFAULT_ERROR: Final = "invalid_request_error"

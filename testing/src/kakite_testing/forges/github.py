@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kakite.testing.forges.access import Access
-from kakite.testing.forges.app import (
+from kakite_testing.forges.access import Access
+from kakite_testing.forges.app import (
     ForgeRefusal,
     ForgeRequest,
     ForgeResponse,
@@ -16,7 +16,7 @@ from kakite.testing.forges.app import (
     build_route,
     paginate,
 )
-from kakite.testing.forges.github_json import (
+from kakite_testing.forges.github_json import (
     GitHubSerializer,
     build_edit_history,
     build_node_id,
@@ -24,7 +24,7 @@ from kakite.testing.forges.github_json import (
     format_time,
     require_pull,
 )
-from kakite.testing.forges.store import ForgeNote, ForgeState, Item
+from kakite_testing.forges.store import ForgeNote, ForgeState, Item
 
 
 class FakeGitHubApi:

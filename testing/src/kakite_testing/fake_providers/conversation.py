@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
 from kakite.models.messages import ToolMessage, UserMessage
-from kakite.testing.scripted_model import ScriptedRequest
+from kakite.models.scripted_model import ScriptedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

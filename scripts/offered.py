@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
-from kakite.agent.observe import event_log, trajectory
+from kakite.agent.observe import events as run_events
 from kakite.collab.assistant import runs as page_events
 from kakite.debate.mcp.descriptions import build_tools as debate_tools
 from kakite.debate.session import UpdateKind
@@ -39,12 +39,15 @@ _COPIES = {
 """Where tools are made of others, or by a function: those of debates are asked of that function."""
 
 _STREAMS: Mapping[str, str] = {
-    "agent/observe/trajectory.py": "agent-web.md#export",
-    "agent/observe/events.py": "agent-web.md#logs",
+    "agent/observe/events.py": "agent-web.md#events",
     "debate/machine.py": "debate.md#lines-of-json",
     "collab/assistant/runs.py": "collab.md#api",
 }
 """Where the documentation tells of the events that a file defines."""
+
+_RUN_EVENTS = [
+    kind for kind in get_args(run_events.RunEvent) if kind is not run_events.ModelTextDelta
+]  # pieces of a text are written nowhere
 
 
 def tool_constants(source: Path) -> Iterator[tuple[str, str]]:
@@ -113,17 +116,13 @@ def events(source: Path) -> Mapping[str, Mapping[str, str]]:
         place = file.relative_to(source).as_posix()
         if _has_events(file.read_text(encoding="utf-8")) and place not in _STREAMS:
             raise SystemExit(f"{place} has events, and no page is known that tells of them")
-    logged = re.findall(r"return \"(\w+)\", [\{_]", Path(event_log.__file__).read_text(encoding="utf-8"))
     printed = [name for file in sorted(source.glob("cli/debate/*.py")) for name in _printed(file)]
     told: dict[str, str] = {}
     for kind in get_args(page_events.AssistantEvent):
         said = " ".join(str(kind.to_json.__doc__).split())
         told[kind.name] = re.sub(r"Return `(`.*?`)`.*", r"\1", said)
     found = {
-        "agent/observe/trajectory.py": dict.fromkeys(
-            (each.type for each in get_args(trajectory.TrajectoryEvent)), ""
-        ),
-        "agent/observe/events.py": dict.fromkeys(logged, ""),
+        "agent/observe/events.py": dict.fromkeys((each.type for each in _RUN_EVENTS), ""),
         "debate/machine.py": dict.fromkeys((*get_args(UpdateKind), *printed), ""),
         "collab/assistant/runs.py": told,
     }
@@ -132,31 +131,12 @@ def events(source: Path) -> Mapping[str, Mapping[str, str]]:
 
 def fields(source: Path) -> Mapping[str, Mapping[str, Sequence[str]]]:
     """Return the fields of events that the source writes as keys, by the place that tells of them."""
-    recorded = {
-        kind.type: [each.name for each in dataclasses.fields(kind)]
-        for kind in get_args(trajectory.TrajectoryEvent)
-    }
+    recorded = {kind.type: [each.name for each in dataclasses.fields(kind)] for kind in _RUN_EVENTS}
     traced = _written(source / "host/audit_log.py", "_build_record")
     return {
-        "agent-web.md#export": recorded,
-        "agent-web.md#logs": _logged(source / "agent/observe/event_log.py"),
+        "agent-web.md#events": recorded,
         "host-approval.md#traces": {"": traced},
     }
-
-
-def _logged(file: Path) -> Mapping[str, Sequence[str]]:
-    """Return the fields of the lines of a log: the keys of all that stands in an event's case."""
-    found: dict[str, Sequence[str]] = {}
-    for case in (each for each in ast.walk(_tree(file)) if isinstance(each, ast.match_case)):
-        for node in ast.walk(case):
-            match node:
-                case ast.Return(value=ast.Tuple(elts=[ast.Constant(value=str(name)), fields])):
-                    called = fields.func if isinstance(fields, ast.Call) else None
-                    made = _written(file, called.id) if isinstance(called, ast.Name) else ()
-                    found[name] = [*_keys(case), *made]
-                case _:
-                    pass
-    return found
 
 
 def _written(file: Path, function: str) -> Sequence[str]:

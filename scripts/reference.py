@@ -404,8 +404,7 @@ def _meaning(rows: Sequence[Row], basic: str) -> tuple[str, str]:
 def event_page() -> str:
     """Return every event of every stream."""
     titles = {
-        "agent-web.md#export": "An exported run",
-        "agent-web.md#logs": "A task's log",
+        "agent-web.md#events": "A run of the agent",
         "debate.md#lines-of-json": "A debate as lines of JSON",
         "collab.md#api": "A run of the assistant on a shared page",
     }

@@ -372,12 +372,10 @@ def test_every_field_of_an_event_is_documented(place: str, event: str, field: st
 
 def test_fields_are_found_of_every_event() -> None:
     named = {(place, event) for place, event, _ in FIELDS}
-    for place in ("agent-web.md#export", "agent-web.md#logs"):
-        assert {event for where, event in named if where == place} == {
-            *offered.events(reference.SOURCE)[place]
-        }
+    place = "agent-web.md#events"
+    assert {event for where, event in named if where == place} == {*offered.events(reference.SOURCE)[place]}
     assert ("host-approval.md#traces", "", "waited") in FIELDS
-    assert ("agent-web.md#logs", "finished", "cost_usd") in FIELDS
+    assert ("agent-web.md#events", "state", "cost_usd") in FIELDS
 
 
 def test_what_a_debate_prints_is_collected_from_what_prints_it(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from kakite.agent.git.mirror import Mirror
 from kakite.agent.git.sandbox_remote import SandboxRemote
 from kakite.agent.git.url import parse_repo_url
 from kakite.agent.git.worktree import ORIGIN_SERVICE
-from kakite.agent.observe.events import ModelRequestStarted, ToolCallFinished
+from kakite.agent.observe.events import ModelRequestStarted, ToolResultEvent
 from kakite.agent.run.deps import RunDeps
 from kakite.agent.run.runner import run_task
 from kakite.agent.run.state import Task
@@ -91,7 +91,7 @@ async def ours(turns):
         model, tools, sizes = Watched(script), [], []
 
         def listen(event):
-            if isinstance(event, ToolCallFinished):
+            if isinstance(event, ToolResultEvent):
                 tools.append(event.seconds)
             elif isinstance(event, ModelRequestStarted):
                 sizes.append(memory())

@@ -148,11 +148,11 @@ class Clocks:
         return opened
 
     def listen(self, task, event):
-        from kakite.agent.observe.events import ToolCallFinished, ToolCallStarted
+        from kakite.agent.observe.events import ToolCallEvent, ToolResultEvent
 
-        if isinstance(event, ToolCallStarted):
+        if isinstance(event, ToolCallEvent):
             self._calls[task] = time.monotonic()
-        elif isinstance(event, ToolCallFinished):
+        elif isinstance(event, ToolResultEvent):
             self.row("tool", task, self._calls.pop(task))
 
     def watch(self, owner, name, what):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 
-from kakite.agent.git.checkpoints import AutoCheckpoint, CheckpointRefs
+from kakite.agent.git.checkpoints import AutoCheckpoint, CheckpointRefs, SavedWork
 from kakite.agent.git.mirror import GitError
 from kakite.agent.git.worktree import TreeSnapshot, Worktree
 from kakite.sandbox import SandboxError
 
 pytestmark = pytest.mark.anyio
 BASE = "base"
-FIRST = {"head": "h0", "commit": BASE, "on": BASE}
+FIRST = SavedWork(head="h0", commit=BASE, on=BASE)
 
 
 @dataclass
@@ -47,8 +47,8 @@ class Tree:
         return AutoCheckpoint(cast("CheckpointRefs", self), cast("Worktree", self))
 
 
-def named(commit: str, head: str) -> dict[str, Any]:
-    return {"head": head, "commit": commit, "on": BASE}
+def named(commit: str, head: str) -> SavedWork:
+    return SavedWork(head=head, commit=commit, on=BASE)
 
 
 async def test_the_journal_names_what_has_arrived_and_the_head_that_it_fits() -> None:
@@ -141,10 +141,10 @@ async def test_what_the_repository_did_not_take_is_told_apart_and_sent_again() -
     keeping.start_checkpoint(BASE, BASE)
     await keeping.wait_uploaded()
     told = keeping.on_run_saved("h1", FIRST)
-    assert told == {**FIRST, "here": named("c1", "h1")}
+    assert told == replace(FIRST, here=named("c1", "h1"))
     tree.down = False
     keeping.start_checkpoint(BASE, BASE)  # though nothing has changed
-    assert keeping.on_run_saved("h2", told) == {**FIRST, "here": named("c1", "h2")}
+    assert keeping.on_run_saved("h2", told) == replace(FIRST, here=named("c1", "h2"))
     await keeping.wait_uploaded()
     assert tree.kept == [("c1", BASE)]
     assert keeping.on_run_saved("h2", told) == named("c1", "h2")
@@ -157,7 +157,7 @@ async def test_what_a_restored_tree_was_made_of_is_sent_where_this_machine_alone
     keeping.on_restored(TreeSnapshot(head=BASE, commit="c1"), "h1", here=True)
     keeping.start_checkpoint(BASE, BASE)
     await keeping.wait_uploaded()
-    assert keeping.on_run_saved("h2", {**FIRST, "here": named("c1", "h1")}) == named("c1", "h2")
+    assert keeping.on_run_saved("h2", replace(FIRST, here=named("c1", "h1"))) == named("c1", "h2")
 
 
 async def test_a_sandbox_that_fails_while_work_is_kept_costs_no_reply() -> None:

@@ -1,120 +1,305 @@
-"""What a task's log says, and how it is followed."""
+"""What happened in a run, as events and as a page."""
 
 from __future__ import annotations
 
-import asyncio
 import json
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
-from kakite.agent.observe import events
-from kakite.agent.observe.event_log import EventLog
-from kakite.agent.run.state import Plan
-from kakite.errors import ExternalError
+from kakite.agent.observe.event_log import build_event_log, redact_events
+from kakite.agent.observe.renderers.html import render_html
+from kakite.agent.observe.renderers.jsonl import render_json_lines, to_json_objects
+from kakite.agent.observe.renderers.markdown import render_markdown
+from kakite.agent.observe.renderers.page import render_page_events
+from kakite.agent.run import compaction, machine
+from kakite.agent.run.limits import RunUsage, UsageLimits
+from kakite.agent.run.state import ProjectInstruction, RunState, RunStep
+from kakite.agent.run.store import RunStore
+from kakite.cli.agent.tasks import export
+from kakite.errors import UsageError
+from kakite.models.messages import Reply, ToolMessage, UserMessage
 from kakite.redaction import Redaction
+from kakite.terminal_text import escape_control
 from kakite.tools.toolset import ToolResult
-from tests.agent.runs import call_of, finished_run
-from tests.bounds import WITHIN
-
-pytestmark = pytest.mark.anyio
+from tests.agent.runs import DIFF, PLAN, USED, call_of, finished_run, runs, task_of, texts
+from tests.cli.program import kakite
 
 SECRET = "correct horse battery"
-TASK = "github:owner/project#42@ab12"
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> EventLog:
-    return EventLog(tmp_path / "logs", Redaction([SECRET]))
+def told_of(run: RunState) -> list[dict[str, Any]]:
+    return to_json_objects(build_event_log(run))
 
 
-def happened() -> list[events.RunEvent]:
-    call = call_of(1, command="view", password="hunter22")
-    return [
-        events.PreparationStarted(what="clone"),
-        events.ResourceMissing(what="editor", error=ExternalError(f"no {SECRET}")),
-        events.ModelRequestStarted(turn=1),
-        events.ModelTextDelta(text="piece"),
-        events.ModelReplyFinished(text=f"I know {SECRET}", streamed=True),
-        events.ModelReplyFinished(text="\n", streamed=False),
-        events.PlanCreated(plan=Plan(goal="g", steps=(f"use {SECRET}", "b"))),
-        events.ToolCallStarted(call=call),
-        events.ToolCallFinished(call=call, result=ToolResult(text=f"{SECRET} " * 500), seconds=0.25),
-        events.FindingsReported(findings=(SECRET,)),
-        events.StepFinished(step=finished_run().steps[-1]),
-        events.PushRejected(branch="b"),
-        events.AgentRunFinished(run=finished_run()),
+def page_of(run: RunState) -> str:
+    return render_html(build_event_log(run))
+
+
+def kinds(run: RunState) -> list[str]:
+    return [f"{each['type']}:{each.get('kind', '')}".rstrip(":") for each in told_of(run)]
+
+
+@given(runs())
+def test_every_message_call_and_step_is_one_event_in_the_order_it_came(run: RunState) -> None:
+    events = told_of(replace(run, findings=()))
+    said = [
+        each["id"] if each["type"] == "result" else each["text"] for each in events if each["type"] in _SAID
+    ]
+    expected = [each.call_id if isinstance(each, ToolMessage) else each.text for each in run.messages]
+    assert said == expected
+    calls = [call.id for each in run.messages if isinstance(each, Reply) for call in each.calls]
+    assert [each["id"] for each in events if each["type"] == "call"] == calls
+    steps = [each["text"] for each in events if each["type"] == "step"]
+    assert steps == [step.text for step in run.steps if step.kind != "tool"]
+    assert [each["seq"] for each in events] == [*range(1, len(events) + 1)]
+    assert [events[0]["type"], events[-1]["type"]] == ["task", "state"]
+
+
+_SAID = {"told", "reply", "result"}
+
+
+@given(runs())
+def test_a_result_has_the_outcome_of_its_own_step(run: RunState) -> None:
+    results = [each for each in told_of(run) if each["type"] == "result"]
+    steps = [step for step in run.steps if step.kind == "tool"]
+    assert [(each["ok"], each["code"], each["seconds"]) for each in results] == [
+        (step.ok, step.code, step.seconds) for step in steps
     ]
 
 
-def test_each_event_is_one_line_without_secrets(log: EventLog) -> None:
-    hear = log.create_listener(TASK)
-    for event in happened():
-        hear(event)
-    lines = log.get_path(TASK).read_text(encoding="utf-8").splitlines()
-    told = [json.loads(line) for line in lines]
-    assert told == log.read(TASK)
-    assert [each["event"] for each in told] == [
-        *("preparing", "lacking", "asking_model", "said", "planned", "calling", "called"),
-        *("found", "step", "rejected", "finished"),
+def test_what_we_did_stands_after_the_reply_that_led_to_it() -> None:
+    assert kinds(finished_run()) == [
+        *("task", "told", "reply", "step:plan", "told"),
+        *("reply", "call", "call", "result", "result"),
+        *("reply", "step:check", "step:commit", "step:push", "state"),
     ]
-    assert all(each["task"] == TASK and each["time"] for each in told)
-    assert SECRET not in "".join(lines)
-    assert "hunter22" not in "".join(lines)
-    assert told[-1]["input_tokens"] == 300
-    assert len(told[6]["text"]) < 600
-    assert log.get_path(TASK).stat().st_mode & 0o777 == 0o600
 
 
-@given(st.text(min_size=1, max_size=60), st.text(max_size=60))
-def test_any_id_and_any_text_are_kept_in_one_line_below_the_folder(
-    tmp_path_factory: pytest.TempPathFactory, task: str, text: str
+def test_where_the_model_was_shown_less_stands_before_the_reply_to_that() -> None:
+    begun = machine.on_reply(machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    asked = Reply(text="", calls=(call_of(1, command="view"),), finish="tool_calls", usage=USED)
+    called = machine.on_tool_finished(machine.on_reply(begun, asked), ToolResult(text="x"), 0.1)
+    run = machine.on_reply(
+        compaction.add_compaction_step(called, 91_000, 30_000), Reply(text="more", usage=USED)
+    )
+    assert kinds(run)[3:] == [
+        "step:plan",
+        "told",
+        "reply",
+        "call",
+        "result",
+        "step:context",
+        "reply",
+        "state",
+    ]
+    assert "30,000 tokens instead of 91,000" in Reader(page_of(run)).text
+
+
+def test_rules_limits_and_which_of_them_were_reached_are_told() -> None:
+    run = finished_run()
+    limited = replace(run.task, budget=UsageLimits(usd=0.5, tokens=1_200_000), daily=UsageLimits(usd=20.0))
+    rules = (
+        ProjectInstruction(path="AGENTS.md", text="Be brief."),
+        ProjectInstruction(path="CLAUDE.md", text="x"),
+    )
+    spent = RunUsage(usd=0.5, tokens=330, seconds=2.0, calls=2)
+    run = replace(run, task=limited, rules=rules, spent=spent, reached=("usd",), status="budget")
+    told = told_of(run)
+    assert told[0]["rules"] == ["AGENTS.md", "CLAUDE.md"]
+    assert told[-1]["reached"] == ["usd"]
+    assert told[-1]["budget"] == {"usd": 0.5, "tokens": 1_200_000, "seconds": None, "calls": None}
+    assert told[-1]["daily"]["usd"] == 20.0
+    assert told[-1]["spent"]["tokens"] == 330
+    shown = Reader(page_of(run)).text
+    for text in ("AGENTS.md, CLAUDE.md", "0.50 of 0.50 USD; 330 of 1,200,000 tokens; 20.00 USD a day"):
+        assert text in shown
+    assert "limits reachedusd" in shown
+
+
+def test_a_result_tells_what_it_changed() -> None:
+    changed, broken = [each for each in told_of(finished_run()) if each["type"] == "result"]
+    assert changed["diff"] == DIFF
+    assert (broken["diff"], broken["code"]) == ("", "bad_arguments")
+
+
+@given(runs())
+def test_a_line_of_json_is_the_event_and_nothing_that_a_terminal_obeys(run: RunState) -> None:
+    lines = [*render_json_lines(build_event_log(run))]
+    assert [json.loads(line) for line in lines] == told_of(run)
+    assert all(line == escape_control(line) and line.count("\n") == 1 for line in lines)
+
+
+@given(runs(), st.sampled_from(["text", "summary", "diff"]))
+def test_no_secret_is_told_wherever_it_stands(run: RunState, field: str) -> None:
+    told_secret = UserMessage(text=f"it is {SECRET} or ghp_{'a' * 36}")
+    run = replace(run, messages=(*run.messages, told_secret), task=replace(run.task, text=SECRET))
+    run = replace(run, **{field: SECRET}) if field != "text" else run
+    events = redact_events(build_event_log(run), Redaction([SECRET]))
+    page = json.dumps(render_page_events(events))
+    for text in ("".join(render_json_lines(events)), render_html(events), render_markdown(events), page):
+        assert SECRET not in text
+        assert "ghp_" not in text
+    assert to_json_objects(events)[-1]["input_tokens"] == run.usage.input_tokens
+
+
+def test_no_secret_is_told_in_what_a_tool_was_called_with() -> None:
+    begun = machine.on_reply(machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    call = call_of(1, command=f"echo {SECRET}", api_key="xyz")
+    run = machine.on_reply(begun, Reply(text="", calls=(call,), finish="tool_calls", usage=USED))
+    told = to_json_objects(redact_events(build_event_log(run), Redaction([SECRET])))
+    [called] = [each for each in told if each["type"] == "call"]
+    assert called["arguments"] == {"command": "echo [redacted]", "api_key": "[redacted]"}
+
+
+class Reader(HTMLParser):
+    """What a browser would take a page for."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.names: set[str] = set()
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.names |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@given(runs())
+def test_no_text_of_a_run_becomes_markup_or_turns_the_writing(run: RunState) -> None:
+    page = page_of(run)
+    read = Reader(page)
+    assert not {"script", "img", "link", "iframe", "a", "form"} & {*read.tags}
+    assert read.names <= {"lang", "charset", "http-equiv", "content", "name", "class", "open"}
+    assert page == escape_control(page)
+    for message in run.messages:
+        assert escape_control(message.text).strip("\n") in read.text or isinstance(message, Reply)
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_shows_all() -> None:
+    page = page_of(finished_run(result="the result 日本語"))
+    assert "default-src 'none'; style-src 'sha256-" in page
+    assert not {"http://", "https://", "url(", "@import", "src="} & {part for part in _PARTS if part in page}
+    shown = Reader(page).text
+    for text in ("the result 日本語", "a is 2", "+a = 2", "done", "3 of 20", "$0.0030"):
+        assert text in shown
+    assert "not checked" not in shown
+
+
+def test_work_that_was_not_checked_is_shown_as_such() -> None:
+    check = RunStep(kind="check", text="make test", ok=False, code="denied", seconds=0.0)
+    run = finished_run(check=check)
+    assert told_of(run)[-1]["doubt"] == "not checked: `make test` was not approved"
+    assert "done, not checked: `make test` was not approved" in Reader(page_of(run)).text
+
+
+@given(runs(), texts)
+def test_no_text_of_a_run_is_live_in_markdown(run: RunState, task: str) -> None:
+    run = replace(run, task=replace(run.task, text=task or "Make a 2"), summary=task)
+    document = render_markdown(build_event_log(run))
+    assert document == escape_control(document)
+    tokens = MarkdownIt("commonmark").parse(document)
+    inner = [each for token in tokens for each in token.children or []]
+    assert {each.type for each in (*tokens, *inner)} <= _PLAIN
+    fenced = {token.content.strip("\n") for token in tokens if token.type == "fence"}
+    for message in run.messages:
+        said = escape_control(message.text).strip("\n")
+        assert said in fenced or not said.strip()
+
+
+_PLAIN = {
+    *("heading_open", "heading_close", "paragraph_open", "paragraph_close", "inline", "text", "code_inline"),
+    *("bullet_list_open", "bullet_list_close", "ordered_list_open", "ordered_list_close"),
+    *("list_item_open", "list_item_close", "fence", "softbreak"),
+}
+
+
+def test_markdown_tells_what_was_planned_called_and_changed() -> None:
+    document = render_markdown(build_event_log(finished_run(say="```\n<b>")))
+    for text in ("# Make a 2\n", "1. `look`\n", "### Calls `text_editor`\n", f"```diff\n{DIFF}```\n"):
+        assert text in document
+    assert "````text\n```\n<b>\n````\n" in document
+    assert "cost: $0.0030" in document
+
+
+def test_what_was_forgiven_and_how_a_command_ended_are_told() -> None:
+    begun = machine.on_reply(machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    call = call_of(1, command="str_replace", path="a.py")
+    asked = machine.on_reply(begun, Reply(text="", calls=(call,), finish="tool_calls", usage=USED))
+    details = {"forgiven": ["indentation"], "exit_code": 3}
+    run = machine.on_tool_finished(asked, ToolResult(text="x", details=details), 0.1)
+    [result] = [each for each in told_of(run) if each["type"] == "result"]
+    assert (result["forgiven"], result["exit_code"]) == (["indentation"], 3)
+    assert result["title"] == "text_editor: str_replace a.py"
+
+
+@given(runs())
+def test_the_page_gets_every_event_with_no_text_too_long(run: RunState) -> None:
+    run = replace(run, summary="x" * 20_000)
+    shown = render_page_events(build_event_log(run))
+    assert [each["type"] for each in shown] == [each["type"] for each in told_of(run)]
+    assert "12000 characters left out" in shown[-1]["summary"]
+
+
+_PARTS = ("http://", "https://", "url(", "@import", "src=")
+
+
+def kept(tmp_path: Path, run: RunState) -> str:
+    state = tmp_path / ".local" / "state" / "kakite"
+    state.mkdir(parents=True)
+    record = RunStore(state).create_run()
+    record.folder.mkdir()
+    record.save(run)
+    return record.id
+
+
+@pytest.mark.slow
+def test_a_run_is_exported_as_lines_a_page_and_markdown_without_the_persons_keys(tmp_path: Path) -> None:
+    run_id = kept(tmp_path, finished_run(say=f"I saw {SECRET}"))
+    page, document = tmp_path / "run.html", tmp_path / "run.md"
+    done = kakite(
+        *("agent", "export", run_id, "--jsonl", "-", "--html", str(page), "--markdown", str(document)),
+        home=tmp_path,
+        env={"OPENAI_API_KEY": SECRET},
+    )
+    assert done.code == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["type"] == "task"
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert document.read_text(encoding="utf-8").startswith("# Make a 2\n")
+    assert SECRET not in done.stdout + page.read_text(encoding="utf-8") + document.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("given", [{"html": "-"}, {"markdown": "-"}])
+def test_without_the_library_of_templates_an_export_says_what_brings_it(
+    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path_factory.mktemp("logs")
-    log = EventLog(folder, Redaction())
-    task = task.encode(errors="replace").decode()
-    log.write(task, "said", {"text": text})
-    assert log.get_path(task).parent == folder
-    assert [line["event"] for line in log.read(task)] == ["said"]
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(UsageError) as caught:
+        export("run1", **given)
+    assert caught.value.code == "missing_extra"
+    assert "kakite[agent]" in caught.value.hint
 
 
-def test_tasks_of_a_place_with_a_very_long_name_have_logs_of_their_own(log: EventLog) -> None:
-    place = "gitlab:" + "/".join(["a-group-in-a-group"] * 12) + "#"
-    for number in (1, 2):
-        log.write(f"{place}{number}@1", "said", {"text": str(number)})
-    assert [line["text"] for line in log.read(f"{place}1@1")] == ["1"]
-
-
-def test_a_log_that_is_too_long_is_begun_anew_and_the_one_before_is_kept(
-    log: EventLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kakite.agent.observe.event_log._MAX_FILE_BYTES", 100)
-    for name in ("first", "second", "third"):
-        log.write(TASK, name, {"text": "x" * 200})
-    assert [line["event"] for line in log.read(TASK)] == ["third"]
-    [before] = [file for file in log.get_path(TASK).parent.iterdir() if file != log.get_path(TASK)]
-    assert "second" in before.read_text(encoding="utf-8")
-
-
-async def test_a_log_is_followed_until_nothing_comes_any_more(log: EventLog) -> None:
-    ended = asyncio.Event()
-    log.write(TASK, "first", {})
-    seen: list[object] = []
-    async with asyncio.timeout(WITHIN):
-        async for line in log.follow(TASK, ended.is_set):
-            seen.append(line["event"])
-            if line["event"] == "first":
-                log.write(TASK, "second", {})
-            if line["event"] == "second":
-                with log.get_path(TASK).open("ab") as stream:
-                    stream.write(b'{"event": "third')  # as a disk that was full leaves it
-                log.write(TASK, "lost", {})
-                log.write(TASK, "last", {})
-                ended.set()
-    assert seen == ["first", "second", "last"]
-
-
-def test_of_a_task_without_a_log_nothing_is_read(log: EventLog) -> None:
-    assert log.read("nobody") == []
+@pytest.mark.slow
+def test_an_export_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    run_id = kept(tmp_path, finished_run())
+    for arguments in ((run_id,), (run_id, "--jsonl", "-", "--html", "-"), ("none", "--jsonl", "-")):
+        done = kakite("agent", "export", *arguments, home=tmp_path)
+        assert (done.code, done.stdout) == (2, "")
+    missing = kakite("agent", "export", run_id, "--html", str(tmp_path / "no" / "x"), home=tmp_path)
+    assert missing.code == 3
+    assert "io_failed" in missing.stderr

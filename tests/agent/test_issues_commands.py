@@ -14,13 +14,14 @@ import pytest
 from kakite.agent.issues.activities import MIN_REPORT_INTERVAL, ForgeActivities
 from kakite.agent.issues.triage import AcceptedTask, encode_trigger
 from kakite.agent.worker.loop import WorkerLoop
+from kakite.agent.worker.payloads import TaskInput, from_payload
 from kakite.agent.worker.workflow import TASK_WORKFLOW
 from kakite.durable.blobs import BlobStore
 from kakite.durable.client import END_STATES, WorkflowDescription
 from kakite.redaction import Redaction
 from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.desks import NAMES, Ground, finding, ground_of
-from tests.agent.test_workflow import DONE, PUBLIC, moved
+from tests.agent.test_workflow import DONE, ORIGIN, PUBLIC, moved
 from tests.durable.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -54,8 +55,8 @@ class Asked:
         effects: dict[str, Callable[[Any], Any]] = {
             "open": self._open,
             "advance": self._advance,
-            "news": self.forge_activities.fetch_updates,
-            "report": self.forge_activities.report,
+            "news": self.forge_activities.get_activities()["news"],
+            "report": self.forge_activities.get_activities()["report"],
             "close": self._nothing,
             "clean": self._nothing,
             "salvage": self._nothing,
@@ -95,13 +96,13 @@ class Asked:
         await shift.run(poll=0.01, until_idle=True)
 
     async def _open(self, value: Any) -> Any:
-        accepted = await self.forge_activities.accept(value["start"])
+        accepted = await self.forge_activities.accept(from_payload(TaskInput, value["start"]))
         assert isinstance(accepted, AcceptedTask)
         public = {**PUBLIC, "id": self.task, "issue": 1}
         return {
             "head": "h0",
             "base": "b",
-            "begun": {},
+            "begun": asdict(ORIGIN),
             "public": public,
             "accepted": asdict(accepted),
         }

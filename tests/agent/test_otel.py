@@ -19,7 +19,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from kakite.agent.observe.events import RunEvent, ToolCallFinished, ToolCallStarted
+from kakite.agent.observe.event_log import build_call_event, build_result_event
+from kakite.agent.observe.events import RunEvent
 from kakite.agent.observe.otel import instrument, instrument_with, is_wanted
 from kakite.agent.run.deps import RunDeps
 from kakite.models.messages import UserMessage
@@ -57,9 +58,9 @@ async def spans(parts: RunDeps, environ: dict[str, str]) -> dict[str, ReadableSp
     secrets = {"MY_API_KEY": SECRET, **environ}
     with suppress(ModelError), instrument_with(parts, task_of(), secrets, provider) as seen:
         await seen.model.reply("system", [UserMessage(text=f"do {SECRET}")], [])
-        seen.listener(ToolCallStarted(call=CALL))
+        seen.listener(build_call_event(CALL))
         result = ToolResult(text=SECRET, is_error=True, code="denied")
-        seen.listener(ToolCallFinished(call=CALL, result=result, seconds=0.1))
+        seen.listener(build_result_event(CALL, result, 0.1))
         await seen.model.reply("system", [UserMessage(text="more")], [])
     return {f"{span.name} {span.status.status_code.name}": span for span in exporter.get_finished_spans()}
 
@@ -148,11 +149,11 @@ async def test_spans_reach_a_collector_over_http(parts: RunDeps, monkeypatch: py
         environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
         async with instrument(replace(parts, listener=heard.append), task_of(), environ) as seen:
             await seen.model.reply("system", [UserMessage(text="go")], [])
-            seen.listener(ToolCallStarted(call=CALL))
+            seen.listener(build_call_event(CALL))
         server.shutdown()
     assert b"invoke_agent kakite" in b"".join(bodies)
     assert b"kakite" in b"".join(bodies)
-    assert heard == [ToolCallStarted(call=CALL)]
+    assert heard == [build_call_event(CALL)]
 
 
 async def test_who_waits_for_the_last_spans_to_be_taken_does_other_things_meanwhile(

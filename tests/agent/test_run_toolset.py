@@ -71,7 +71,7 @@ class Setup:
 
     @property
     def lacking(self) -> dict[str, str]:
-        return {event.what: event.error.code for event in self.heard if isinstance(event, ResourceMissing)}
+        return {event.what: event.code for event in self.heard if isinstance(event, ResourceMissing)}
 
     @property
     def folder(self) -> Path:

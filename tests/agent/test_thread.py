@@ -13,7 +13,7 @@ from kakite.agent.forges.base import ForgeError
 from kakite.agent.issues.thread import CommandAnswer, IssueThread, ThreadUpdate
 from kakite.agent.issues.triage import AcceptedTask, RejectedTask
 from kakite.agent.run.state import RunResult
-from kakite.agent.worker.payloads import translate_errors
+from kakite.agent.worker.payloads import Empty, to_activity
 from kakite.agent.worker.status import ErrorView, HumanInputRequest, PullRequestView, TaskStatus
 from kakite.durable.workflow import ActivityFunction
 from kakite.redaction import Redaction
@@ -456,7 +456,7 @@ def test_what_a_forge_says_is_a_value_with_when_to_ask_again(
     item = fake_of(online).state.get_issue(1)
     item.notes.clear()  # so that there is something to make
     fake_of(online).fail(fault)
-    step = translate_errors(lambda _value: worked.desk.report(worked.public()))
+    step = to_activity(Empty, lambda _value: worked.desk.report(worked.public()))
     told: Any = asyncio.run(played(step))
     assert (told["error"]["code"], told["again"], told["after"]) == (code, again, after)
     assert fake_of(online).token not in str(told)
@@ -466,7 +466,7 @@ def test_what_a_forge_says_is_a_value_with_when_to_ask_again(
 
 
 async def played(step: ActivityFunction) -> Any:
-    return await step(None)
+    return await step({})
 
 
 def test_a_forge_that_is_away_for_long_is_told_and_found_again(online: Ground) -> None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import anyio.lowlevel
 import pytest
 
+from kakite.agent.issues.triage import AcceptedTask
 from kakite.agent.worker.loop import stop_task
+from kakite.agent.worker.status import TaskOrigin
 from kakite.agent.worker.workflow import RETRY_DELAYS, TASK_WORKFLOW
 from kakite.durable.client import END_STATES, WorkflowDescription
 from kakite.durable.workflow import make_error_value
@@ -44,6 +46,21 @@ PUBLIC: dict[str, Any] = {
     "error": None,
     "head": "h",
 }
+ORIGIN = TaskOrigin(id=START["id"], title="t", forge="local", issue=1, address="", started="")
+ACCEPTED = AcceptedTask(
+    issue=1,
+    title="t",
+    text="t",
+    address="",
+    repository="/r",
+    default_branch="main",
+    branch="b",
+    base="main",
+    request=None,
+    ids=(),
+    seen=(),
+    asked_at="2026-01-01T00:00:00+00:00",
+)
 DOWN = {**make_error_value("forge_unavailable", "the forge is down"), "again": True, "after": None}
 WRONG = {**make_error_value("model_auth", "a wrong key"), "again": False, "after": None}
 
@@ -73,11 +90,11 @@ class Steps:
     early: bool = False
 
     def effects(self) -> dict[str, Any]:
-        accepted = {"ids": [], "seen": ["s"], "request": None}
+        accepted = {**asdict(ACCEPTED), "seen": ["s"]}
         opened = {
             "head": "first",
             "base": "base",
-            "begun": {},
+            "begun": asdict(ORIGIN),
             "public": PUBLIC,
             "accepted": accepted,
             "early": self.early,

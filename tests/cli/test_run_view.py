@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kakite.agent.observe.events import PlanCreated
-from kakite.agent.run.state import Plan
 from kakite.cli.agent.run_view import RunView
 from kakite.cli.console import escape_control, escape_one_line
 from kakite.cli.exit_codes import InputEndedError
@@ -114,7 +113,7 @@ async def test_the_plans_check_is_told_from_a_command_of_the_model(
 ) -> None:
     terminal = RunView(Console(file=person, width=100))
     terminal.where = lambda: "It runs in the sandbox bubblewrap, no network."
-    terminal.show(PlanCreated(plan=Plan(goal="g", check="make test")))
+    terminal.show(PlanCreated(goal="g", check="make test"))
     person.answers = ["y\n"]
     call = ToolCall(id=number, name="run_command", arguments={"command": "make test", "timeout": 900})
     assert (await terminal.ask(ApprovalRequest(call=call))).allowed

@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Generator
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,8 @@ from kakite.agent.git.mirror import GitError, Mirror
 from kakite.agent.git.url import RepoUrl
 from kakite.agent.issues.activities import ForgeActivities
 from kakite.agent.issues.triage import AcceptedTask, encode_trigger, find_pending_tasks
+from kakite.agent.worker.payloads import PublishedQuestion, TaskInput
+from kakite.agent.worker.status import ErrorView, HumanInputRequest
 from kakite.durable.blobs import BlobStore
 from kakite.errors import UsageError
 from kakite.redaction import Redaction
@@ -252,27 +254,21 @@ def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
     forge_activities = ForgeActivities(
         lambda _place: forge, NAMES, BlobStore(tmp_path / "blobs"), Redaction()
     )
-    asks: dict[str, object] = {"kind": "stuck", "digest": "d", "tool": "", "arguments": {}, "text": ""}
-    error = {"code": "forge_unauthorized", "message": "GitHub answered 401", "hint": ""}
+    asks: HumanInputRequest = {"kind": "stuck", "digest": "d", "tool": "", "arguments": {}, "text": ""}
+    error: ErrorView = {"code": "forge_unauthorized", "message": "GitHub answered 401", "hint": ""}
 
     async def answers() -> tuple[list[str], list[str]]:
         [(task, trigger)] = await find_pending_tasks(forge, NAMES)
         place = {"kind": "github", "path": fake.path, "url": ""}
-        start: dict[str, object] = {"id": task, "forge": place, "trigger": encode_trigger(trigger)}
+        start = TaskInput(id=task, forge=place, trigger=encode_trigger(trigger), settings={}, on_ask="deny")
         begun = await forge_activities.accept(start)
         assert isinstance(begun, AcceptedTask)
-        public: dict[str, object] = {
-            "start": start,
-            "accepted": asdict(begun),
-            "seen": begun.seen,
-            "issue": 1,
-            "asks": asks,
-        }
+        public = PublishedQuestion(start=start, accepted=begun, seen=tuple(begun.seen), asks=asks)
         fake.fail(Fault(status=401, times=1))
         with pytest.raises(ForgeError) as caught:
-            await forge_activities.fetch_answers({**public, "error": error})
+            await forge_activities.fetch_answers(replace(public, error=error))
         assert caught.value.code == "forge_unauthorized"
-        found = [await forge_activities.fetch_answers({**public, "error": each}) for each in (error, None)]
-        return tuple([str(each["answer"]) for each in said] for said in found)  # pyright: ignore[reportReturnType] - two
+        found = [await forge_activities.fetch_answers(replace(public, error=each)) for each in (error, None)]
+        return tuple([each.answer for each in said] for said in found)  # pyright: ignore[reportReturnType] - two
 
     assert asyncio.run(answers()) == (["more"], [])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kakite.agent.git.mirror import GitError
-from kakite.agent.observe.event_log import EventLog
+from kakite.agent.observe.task_logs import TaskLogs
 from kakite.agent.run.state import RunState
 from kakite.errors import ExternalError
 from kakite.redaction import Redaction
@@ -115,7 +115,7 @@ async def test_a_full_disk_at_the_commit_keeps_the_work(place: Path, disk: Path)
 
 async def test_a_run_goes_on_when_its_log_cannot_be_written(place: Path) -> None:
     remote = make_remote(place, {"a": "1\n"})
-    log = EventLog(place / "logs", Redaction())
+    log = TaskLogs(place / "logs", Redaction())
     log.get_path("x").mkdir()
     run = await Scene(place, remote).play(
         PLANNED, command("echo 2 > a"), DONE, listener=log.create_listener("x")

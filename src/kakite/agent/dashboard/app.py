@@ -28,11 +28,12 @@ from kakite.agent.dashboard.views import (
     find_pending_question,
     get_published,
     list_actions,
-    shorten_event,
 )
-from kakite.agent.observe.trajectory import build_trajectory, to_json_objects
+from kakite.agent.observe.event_log import build_event_log, redact_events
+from kakite.agent.observe.renderers.page import render_page_events
 from kakite.agent.run.state import RunState
-from kakite.agent.worker.loop import stop_task
+from kakite.agent.worker.loop import signal_answer, stop_task
+from kakite.agent.worker.payloads import HumanAnswer
 from kakite.durable.client import END_STATES, WorkflowClient, WorkflowDescription
 from kakite.errors import ExternalError, KakiteError, UsageError
 from kakite.http.security import render_login_page
@@ -222,14 +223,14 @@ class _DashboardRoutes:
             )
         if said not in ANSWERS[cast("QuestionKind", asks["kind"])]:
             raise UsageError(f"`{said}` is not an answer to this question", code="bad_request")
-        value = {
-            "answer": said,
-            "reason": _get_text(body, "reason", most=_REASON),
-            "by": self._site.by,
-            "via": "web",
-            "budget": _parse_limits(body) if said == "more" else None,
-        }
-        await self._site.client.signal(standing.id, f"answer-{digest}", value, key=digest)
+        value = HumanAnswer(
+            answer=said,
+            reason=_get_text(body, "reason", most=_REASON),
+            by=self._site.by,
+            via="web",
+            budget=_parse_limits(body) if said == "more" else None,
+        )
+        await signal_answer(self._site.client, standing.id, asks, value)
         self._given[key] = said
         return _build_json_response(request, {"answered": said})
 
@@ -301,8 +302,8 @@ class _DashboardRoutes:
 
     def _read_events(self, head: str) -> list[JsonObject]:
         ours = self._site.runs.load(head) if self._site.runs else None
-        told = to_json_objects(build_trajectory(ours or self._site.load_run(head)), self._site.redaction)
-        return [shorten_event(event) for event in told]
+        events = build_event_log(ours or self._site.load_run(head))
+        return render_page_events(redact_events(events, self._site.redaction))
 
 
 def _make_question_key(standing: WorkflowDescription) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder, RunStore, RunStoreError
-from kakite.agent.worker.status import build_task_status
+from kakite.agent.worker.status import TaskOrigin, build_task_status
 from kakite.durable.client import WorkflowDescription, WorkflowState
 from kakite.tools.toolset import JsonObject
 
@@ -79,8 +79,8 @@ def _read_run(record: RunFolder, updated: datetime) -> WorkflowDescription:
         return _build_description(record, updated, "failed", None, error=str(error))
     head = f"{_HEAD}{record.id}/{len(run.messages)}-{len(run.steps)}-{updated.timestamp()}"
     title = run.task.text.strip().split("\n", 1)[0][:200]
-    begun: JsonObject = {"id": record.id, "title": title, "forge": "none", "issue": None, "address": ""}
-    public = {**build_task_status(begun, run, head), "updated": updated.isoformat(timespec="seconds")}
+    origin = TaskOrigin(id=record.id, title=title, forge="none", issue=None, address="", started="")
+    public = {**build_task_status(origin, run, head), "updated": updated.isoformat(timespec="seconds")}
     return _build_description(record, updated, "done" if run.status else "running", public)
 
 

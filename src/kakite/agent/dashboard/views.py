@@ -31,8 +31,6 @@ ANSWERS: Mapping[QuestionKind, tuple[str, ...]] = {
 }
 LIMITS = ("usd", "tokens", "seconds", "calls")
 """What more may be allowed of."""
-_LONG = 8_000
-"""Characters of one text on the page; an export has all of it."""
 
 
 def get_published(standing: WorkflowDescription) -> JsonObject:
@@ -126,31 +124,9 @@ def sanitize(value: object, redaction: Redaction) -> object:
             return value
 
 
-def shorten_event(event: JsonObject) -> JsonObject:
-    """Return an event of a trajectory for the page: its long texts are shortened."""
-    return {name: _shorten(value) for name, value in event.items()}
-
-
 def compute_digest(value: object) -> str:
     """Return what a value is known by."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _shorten(value: object) -> object:
-    match value:
-        case str():
-            shown = escape_control(value)
-            left = len(shown) - _LONG
-            half = _LONG // 2
-            return shown if left <= 0 else f"{shown[:half]}\n… {left} characters left out …\n{shown[-half:]}"
-        case dict():
-            return {
-                escape_control(str(name)): _shorten(each) for name, each in cast("JsonObject", value).items()
-            }
-        case list():
-            return [_shorten(each) for each in cast("list[object]", value)]
-        case _:
-            return value
 
 
 def _build_question(standing: WorkflowDescription, answered: str) -> JsonObject | None:

@@ -14,12 +14,26 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kakite.agent.git.mirror import WIP_REF, GitError, Mirror
 from kakite.agent.git.worktree import TreeSnapshot, Worktree
 from kakite.errors import KakiteError
-from kakite.tools.toolset import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedWork:
+    """What a journal names of a task's files: at which head of the run they were as in a commit."""
+
+    head: str
+    """The run's head."""
+    commit: str
+    """The commit of the tree."""
+    on: str
+    """The commit that was checked out then."""
+    here: SavedWork | None = None
+    """What is newer, and only this machine has."""
 
 
 class CheckpointRefs:
@@ -171,7 +185,7 @@ class AutoCheckpoint:
         await self.wait_snapshotted()
         self._changed = True
 
-    def on_run_saved(self, head: str, named: JsonObject) -> JsonObject:
+    def on_run_saved(self, head: str, named: SavedWork) -> SavedWork:
         """Note a run's new head; return what the journal is to name, which was ``named`` before."""
         if self._seen is None:
             return named
@@ -179,8 +193,8 @@ class AutoCheckpoint:
             self._head = head
         if not self._at or not self._head:
             return named
-        found = {"head": self._head, "commit": self._seen.commit, "on": self._seen.head}
-        return found if self._at == "there" else {**named, "here": found}
+        found = SavedWork(head=self._head, commit=self._seen.commit, on=self._seen.head)
+        return found if self._at == "there" else replace(named, here=found)
 
     def _start_task(self, base: str, recorded: str) -> None:
         self._looked = asyncio.Event()

@@ -1,231 +1,243 @@
-"""Writes a task's events to a file, one JSON object on a line, for people and programs.
+"""Builds the event log of a run: one ordered list of what happened, out of its state. Pure.
 
-A line has ``time``, ``task`` and ``event``, and the fields of its event (docs/agent-web.md). Secrets are
-redacted before a line is written. Tool output is shortened, since the trajectory has all of it.
+A ``RunState`` keeps messages and steps in two lists. Here they are one: each result follows its call, with
+its duration and the files it changed; the agent's own steps follow the reply that led to them.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-import os
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import cast
-from urllib.parse import quote
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar, assert_never, cast
 
-from kakite.agent.observe import events
+from kakite.agent.observe.events import (
+    ModelReplyEvent,
+    RunEvent,
+    RunStepEvent,
+    RunSummaryEvent,
+    StoredEvent,
+    TaskEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    UserMessageEvent,
+)
 from kakite.agent.run.machine import describe
-from kakite.agent.run.state import RunStep
+from kakite.agent.run.state import (
+    RunState,
+    RunStep,
+    find_unverified_reason,
+    get_exit_code,
+    get_forgiven,
+)
+from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, UserMessage
 from kakite.redaction import Redaction
-from kakite.tools.toolset import JsonObject, ToolCall
+from kakite.tools.toolset import ToolCall, ToolResult
 
-_MAX_TEXT_CHARS = 500
-"""Characters of a text in a line."""
-_MAX_FILE_BYTES = 32 * 1024 * 1024
-"""Bytes of a task's file; the one before is kept as well."""
-_MAX_LINE_CHARS = 200
-_MAX_NAME_BYTES = 200  # bytes of a file's name
-_POLL_INTERVAL = 0.2  # s between two looks for new lines
+EventT = TypeVar("EventT", bound=RunEvent)
 
 
-class EventLog:
-    """The logs of tasks below one folder, a file each."""
-
-    def __init__(self, folder: Path, redaction: Redaction) -> None:
-        self._folder = folder
-        self._redaction = redaction
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    def get_path(self, task_id: str) -> Path:
-        """Return the file of a task, whatever letters its id has."""
-        name = quote(task_id, safe="")
-        if len(name) > _MAX_NAME_BYTES:
-            name = f"{name[: _MAX_NAME_BYTES - 13]}-{hashlib.sha256(task_id.encode()).hexdigest()[:12]}"
-        return self._folder / f"{name}.jsonl"
-
-    def create_listener(self, task_id: str) -> events.RunListener:
-        """Return what writes a line for each event of a task's run."""
-
-        def write_event(event: events.RunEvent) -> None:
-            if told := encode_event(event):
-                with suppress(OSError):  # a run does not end because its log's disk is full
-                    self.write(task_id, *told)
-
-        return write_event
-
-    def write(self, task_id: str, event: str, fields: Mapping[str, object]) -> None:
-        """Write one line: also for what is no event of a run, such as a task taken up.
-
-        Raises:
-            OSError: the disk is full, or the folder cannot be written.
-        """
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        shown = {name: self._redact_field(name, value) for name, value in fields.items()}
-        line = json.dumps({"time": now, "task": task_id, "event": event, **shown}, ensure_ascii=False)
-        file = self.get_path(task_id)
-        if file.exists() and file.stat().st_size > _MAX_FILE_BYTES:
-            file.replace(file.with_suffix(".old.jsonl"))
-        # In one piece, so that lines of several processes do not mix.
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, line.encode("utf-8", errors="backslashreplace") + b"\n")
-        finally:
-            os.close(descriptor)
-
-    def read(self, task_id: str) -> list[JsonObject]:
-        """Return what was written of a task, the oldest first; nothing if nothing was."""
-        return [*_read_lines(self.get_path(task_id), 0)[1]]
-
-    async def follow(
-        self, task_id: str, ended: Callable[[], bool] = lambda: False
-    ) -> AsyncGenerator[JsonObject]:
-        """Yield what was written of a task and what is being written, until ``ended`` says that it is all."""
-        file, at = self.get_path(task_id), 0
-        while True:
-            last = ended()  # asked first: what was written before it said so is read after
-            if file.exists() and file.stat().st_size < at:
-                at = 0  # another file took its place
-            at, found = _read_lines(file, at)
-            for line in found:
-                yield line
-            if last:
-                return
-            await asyncio.sleep(_POLL_INTERVAL)
-
-    def _redact_field(self, name: str, value: object) -> object:
-        """Our own names are no hints of secrets; those of arguments are."""
-        if name == "arguments":
-            return self._redaction.redact_json(value)
-        if isinstance(value, str):
-            return _truncate(self._redaction.redact(value))
-        if isinstance(value, tuple):
-            texts = cast("tuple[object, ...]", value)
-            return [_truncate(self._redaction.redact(str(each))) for each in texts]
-        return value
+def build_event_log(run: RunState) -> tuple[StoredEvent, ...]:
+    """Return what happened in a run so far, in order."""
+    return (_build_task_event(run), *_iter_events(run), build_summary_event(run))
 
 
-def format_line(line: Mapping[str, object]) -> str:
-    """Return a line of a log as people read it: when, what, and what of it."""
-    at = str(line.get("time", ""))[:19]
-    return " ".join(filter(None, [at, _FORMATTERS.get(str(line.get("event")), _format_plain)(line)]))
+def redact_events(events: Iterable[EventT], redaction: Redaction) -> tuple[EventT, ...]:
+    """Return events without secrets. Our own names are no hints of any; those of a call's arguments are."""
+    return tuple(replace(event, **_redact_fields(event, redaction)) for event in events)
 
 
-def encode_event(event: events.RunEvent) -> tuple[str, JsonObject] | None:
-    """Return an event's name and fields; None for what is no news to a log."""
-    match event:
-        case events.PreparationStarted(what=what):
-            return "preparing", {"what": what}
-        case events.ModelRequestStarted(turn=turn):
-            return "asking_model", {"turn": turn}
-        case events.ModelReplyFinished(text=text) if text.strip():
-            return "said", {"text": text}
-        case events.PlanCreated(plan=plan):
-            return "planned", {"goal": plan.goal, "steps": plan.steps, "check": plan.check}
-        case events.ToolCallStarted(call=call):
-            return "calling", {"call": call.id, "tool": call.name, "arguments": call.arguments}
-        case events.ToolCallFinished(call=call, result=result, seconds=seconds):
-            done = {"ok": not result.is_error, "code": result.code, "seconds": round(seconds, 3)}
-            return "called", {"call": call.id, "tool": call.name, **done, "text": result.text}
-        case _:
-            return _encode_other_event(event)
+def _redact_fields(event: RunEvent, redaction: Redaction) -> dict[str, Any]:
+    return {
+        each.name: _redact_field(each.name, getattr(event, each.name), redaction) for each in fields(event)
+    }
 
 
-def _encode_other_event(event: events.RunEvent) -> tuple[str, JsonObject] | None:
-    match event:
-        case events.ResourceMissing(what=what, error=error):
-            return "lacking", {"what": what, "code": error.code, "message": error.message}
-        case events.FindingsReported(findings=findings):
-            return "found", {"findings": findings}
-        case events.StepFinished(step=step):
-            return "step", _encode_step(step)
-        case events.PushRejected(branch=branch):
-            return "rejected", {"branch": branch}
-        case events.AgentRunFinished(run=run):
-            used = {"input_tokens": run.usage.input_tokens, "output_tokens": run.usage.output_tokens}
-            ended = {
-                "status": run.status,
-                "commit": run.commit,
-                "pushed": run.pushed,
-                "turns": run.usage.requests,
-            }
-            return "finished", {**ended, **used, "cost_usd": run.usage.cost_usd}
-        case _:
-            return None
+def _redact_field(name: str, value: object, redaction: Redaction) -> object:
+    if name == "arguments":
+        return redaction.redact_json(value)
+    if isinstance(value, str):
+        return redaction.redact(value)
+    if isinstance(value, tuple):
+        return tuple(redaction.redact(each) for each in cast("tuple[str, ...]", value))
+    return value
 
 
-def _format_plain(line: Mapping[str, object]) -> str:
-    said = [str(line[name]) for name in ("code", "message", "branch", "status") if line.get(name)]
-    return ": ".join(filter(None, [str(line.get("event", "")), " ".join(said)]))
-
-
-def _format_called(line: Mapping[str, object]) -> str:
-    outcome = "done" if line.get("ok") else f"failed ({line.get('code') or 'error'})"
-    return f"{outcome}: {line.get('tool')}, {line.get('seconds')} s"
-
-
-def _format_calling(line: Mapping[str, object]) -> str:
-    arguments = cast("JsonObject", line.get("arguments") or {})
-    return (
-        f"calls {_to_single_line(describe(ToolCall(id='', name=str(line.get('tool')), arguments=arguments)))}"
+def _build_task_event(run: RunState) -> TaskEvent:
+    task = run.task
+    return TaskEvent(
+        id=task.id,
+        text=task.text,
+        repository=task.repository,
+        branch=task.branch,
+        base=run.base,
+        model=task.model,
+        sandbox=run.sandbox or task.sandbox,
+        approve=task.approve,
+        network=task.network,
+        max_turns=task.max_turns,
+        rules=tuple(rule.path for rule in run.rules),
     )
 
 
-_FORMATTERS: Mapping[str, Callable[[Mapping[str, object]], str]] = {
-    "preparing": lambda line: f"prepares the {line.get('what')}",
-    "asking_model": lambda line: f"asks the model ({line.get('turn')})",
-    "said": lambda line: f"says: {_to_single_line(str(line.get('text')))}",
-    "planned": lambda line: f"plans: {_to_single_line(str(line.get('goal')))}",
-    "calling": _format_calling,
-    "called": _format_called,
-    "found": lambda line: (
-        f"finds to mend: {_to_single_line(' | '.join(map(str, _to_list(line.get('findings')))))}"
-    ),
-    "step": lambda line: f"{line.get('kind')}: {_to_single_line(str(line.get('text')))}",
-    "rejected": lambda line: f"somebody else pushed to {line.get('branch')} first: rebases",
-}
-
-
-def _to_list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
-def _to_single_line(text: str) -> str:
-    short = " ".join(text.split())
-    return short if len(short) <= _MAX_LINE_CHARS else f"{short[: _MAX_LINE_CHARS - 1]}…"
-
-
-def _encode_step(step: RunStep) -> JsonObject:
-    told = {"kind": step.kind, "text": step.text, "ok": step.ok, "code": step.code}
-    return {**told, "seconds": round(step.seconds, 3)}
-
-
-def _truncate(text: str) -> str:
-    return (
-        text
-        if len(text) <= _MAX_TEXT_CHARS
-        else f"{text[:_MAX_TEXT_CHARS]}… {len(text) - _MAX_TEXT_CHARS} more characters"
+def build_summary_event(run: RunState) -> RunSummaryEvent:
+    """Return how a run stands."""
+    return RunSummaryEvent(
+        phase=run.phase,
+        status=run.status,
+        doubt=find_unverified_reason(run),
+        goal=run.plan.goal if run.plan else "",
+        plan=run.plan.steps if run.plan else (),
+        summary=run.summary,
+        findings=run.findings,
+        commit=run.commit,
+        pushed=run.pushed,
+        diff=run.diff,
+        turns=run.usage.requests,
+        max_turns=run.task.max_turns,
+        input_tokens=run.usage.input_tokens,
+        output_tokens=run.usage.output_tokens,
+        cache_read_tokens=run.usage.cache_read_tokens,
+        cost_usd=run.usage.cost_usd,
+        spent=run.spent,
+        budget=run.task.budget,
+        daily=run.task.daily,
+        reached=run.reached,
     )
 
 
-def _read_lines(file: Path, at: int) -> tuple[int, Iterator[JsonObject]]:
-    """Return where the whole lines after a place end, and what they say."""
-    try:
-        with file.open("rb") as stream:
-            stream.seek(at)
-            data = stream.read()
-    except FileNotFoundError:
-        return at, iter(())
-    whole = data[: data.rfind(b"\n") + 1]
-    return at + len(whole), (line for raw in whole.splitlines() if (line := _parse_line(raw)) is not None)
+def _iter_events(run: RunState) -> Iterator[StoredEvent]:
+    deeds = _StepQueue(run.steps)
+    turn = 0
+    yield from map(build_step_event, deeds.pop_side_effects())
+    for message in run.messages:
+        match message:
+            case Reply():
+                turn += 1
+                yield from map(build_step_event, deeds.pop_compactions())
+                yield from _iter_reply_events(message, turn)
+                if not message.calls:
+                    yield from map(build_step_event, deeds.pop_after_reply())
+            case ToolMessage():
+                yield from _iter_result_events(message, deeds)
+            case UserMessage():
+                yield UserMessageEvent(text=message.text)
+            case _:
+                assert_never(message)
+    yield from map(build_step_event, deeds.pop_rest())
 
 
-def _parse_line(raw: bytes) -> JsonObject | None:
-    try:
-        found = json.loads(raw)
-    except ValueError:  # of a disk that was full in the middle of it
-        return None
-    return cast("JsonObject", found) if isinstance(found, dict) else None
+def _iter_reply_events(reply: Reply, turn: int) -> Iterator[StoredEvent]:
+    yield build_reply_event(reply, turn)
+    yield from map(build_call_event, reply.calls)
+
+
+def build_reply_event(reply: Reply, turn: int) -> ModelReplyEvent:
+    """Return the event of a reply of the model; its calls have events of their own."""
+    return ModelReplyEvent(
+        turn=turn,
+        text=reply.text,
+        finish=reply.finish,
+        model=reply.model,
+        input_tokens=reply.usage.input_tokens,
+        output_tokens=reply.usage.output_tokens,
+        cache_read_tokens=reply.usage.cache_read_tokens,
+        cost_usd=reply.usage.cost_usd,
+    )
+
+
+def build_call_event(call: ToolCall | InvalidToolCall) -> ToolCallEvent:
+    """Return the event of a call."""
+    if isinstance(call, InvalidToolCall):
+        return ToolCallEvent(id=call.id, tool=call.name, arguments=None, raw=call.raw)
+    return ToolCallEvent(id=call.id, tool=call.name, arguments=call.arguments, raw="")
+
+
+def _iter_result_events(message: ToolMessage, deeds: _StepQueue) -> Iterator[StoredEvent]:
+    yield from map(build_step_event, deeds.pop_before_tool())
+    step = deeds.pop_tool()
+    yield ToolResultEvent(
+        id=message.call_id,
+        tool=message.tool,
+        text=message.text,
+        ok=not message.is_error,
+        code=step.code if step else "",
+        seconds=step.seconds if step else 0.0,
+        diff=step.diff if step else "",
+        title=step.text if step else message.tool,
+        exit_code=step.exit_code if step else None,
+        forgiven=step.forgiven if step else (),
+    )
+    yield from map(build_step_event, deeds.pop_side_effects())
+
+
+def build_result_event(call: ToolCall, result: ToolResult, seconds: float) -> ToolResultEvent:
+    """Return the event of a result that has just come, as ``build_event_log`` has it later.
+
+    Here ``text`` and ``diff`` are whole, there they are as the model was shown them.
+    """
+    return ToolResultEvent(
+        id=call.id,
+        tool=call.name,
+        text=result.text,
+        ok=not result.is_error,
+        code=result.code,
+        seconds=seconds,
+        diff=str(result.details.get("diff", "")),
+        title=describe(call),
+        exit_code=get_exit_code(result),
+        forgiven=get_forgiven(result),
+    )
+
+
+def build_step_event(step: RunStep) -> RunStepEvent:
+    """Return the event of a step of ours."""
+    return RunStepEvent(
+        kind=step.kind,
+        text=step.text,
+        ok=step.ok,
+        code=step.code,
+        seconds=step.seconds,
+        exit_code=step.exit_code,
+    )
+
+
+class _StepQueue:
+    """The steps of a run, taken one after the other: each tool's result is a step, and so is what we did."""
+
+    def __init__(self, steps: Sequence[RunStep]) -> None:
+        self._left = [*steps]
+
+    def pop_tool(self) -> RunStep | None:
+        """Take the step of the next result; None if the run knows of none."""
+        return self._left.pop(0) if self._left and self._left[0].kind == "tool" else None
+
+    def pop_side_effects(self) -> list[RunStep]:
+        """Take what came about by itself: a tool pushed, the editor is missing."""
+        return self._pop_while(lambda step: step.kind in {"push", "editor"})
+
+    def pop_compactions(self) -> list[RunStep]:
+        """Take what made the next request to the model smaller."""
+        return self._pop_while(lambda step: step.kind == "context")
+
+    def pop_before_tool(self) -> list[RunStep]:
+        """Take all that was done before the next tool."""
+        return self._pop_while(lambda step: step.kind != "tool")
+
+    def pop_after_reply(self) -> list[RunStep]:
+        """Take what followed a reply: up to the plan, or to what went wrong and was given to the model."""
+        taken: list[RunStep] = []
+        while self._left and self._left[0].kind not in {"tool", "context"}:
+            taken.append(self._left.pop(0))
+            if taken[-1].kind == "plan" or not (taken[-1].ok or taken[-1].kind == "editor"):
+                break
+        return taken
+
+    def pop_rest(self) -> list[RunStep]:
+        """Take the rest."""
+        return self._pop_while(lambda _: True)
+
+    def _pop_while(self, wanted: Callable[[RunStep], bool]) -> list[RunStep]:
+        taken: list[RunStep] = []
+        while self._left and wanted(self._left[0]):
+            taken.append(self._left.pop(0))
+        return taken

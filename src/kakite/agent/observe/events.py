@@ -1,13 +1,150 @@
-"""The events that a run emits while it goes on, for a terminal, a log or a test."""
+"""The events of a run, as typed values: what a terminal, a log, a page, an export and spans show. Pure.
+
+Those of the first part are what a stored run consists of, see ``event_log.build_event_log``. A run emits the
+same ones while it goes on, and between them those of the second part, which are news and are not stored.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
-from kakite.agent.run.state import Plan, RunState, RunStep
-from kakite.errors import KakiteError
-from kakite.tools.toolset import ToolCall, ToolResult
+from kakite.agent.run.limits import RunUsage, UsageLimits
+from kakite.agent.run.state import ReachedLimit, RunStatus, StepKind
+from kakite.models.messages import Finish
+from kakite.tools.toolset import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEvent:
+    """The task. The first event."""
+
+    type: ClassVar[str] = "task"
+    id: str
+    text: str
+    repository: str
+    branch: str
+    base: str
+    """The commit that the work stands on."""
+    model: str
+    sandbox: str
+    approve: str
+    network: str
+    max_turns: int
+    rules: tuple[str, ...]
+    """The paths of the project's rules that the model was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserMessageEvent:
+    """Text for the model, from the person or from us."""
+
+    type: ClassVar[str] = "told"
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReplyEvent:
+    """A reply of the model; its calls follow."""
+
+    type: ClassVar[str] = "reply"
+    turn: int
+    text: str
+    finish: Finish
+    model: str
+    """As the provider reports it."""
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cost_usd: float | None
+    """None where no price is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallEvent:
+    """A tool that the model called."""
+
+    type: ClassVar[str] = "call"
+    id: str
+    tool: str
+    arguments: JsonObject | None
+    """None: they were no JSON object."""
+    raw: str
+    """Then, as they came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResultEvent:
+    """The result of a call, as the model was shown it."""
+
+    type: ClassVar[str] = "result"
+    id: str
+    """The call's."""
+    tool: str
+    text: str
+    ok: bool
+    code: str
+    """Of a failure."""
+    seconds: float
+    diff: str
+    """What it changed; empty for nothing."""
+    title: str = ""
+    """The call in one line, for a person."""
+    exit_code: int | None = None
+    """With which a command has ended; None: it was none, or has not."""
+    forgiven: tuple[str, ...] = ()
+    """In what a quoted text differed from the file, and was taken all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStepEvent:
+    """A step of the agent itself: a plan taken down, a check, a commit, a rebase, a push, no editor.
+
+    ``context``: from here on the model was shown less of what was said before.
+    """
+
+    type: ClassVar[str] = "step"
+    kind: StepKind
+    text: str
+    ok: bool
+    code: str
+    seconds: float
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummaryEvent:
+    """The state of the run: the last event of those that it has so far."""
+
+    type: ClassVar[str] = "state"
+    phase: str
+    status: RunStatus | None
+    """None while it goes on."""
+    doubt: str
+    """Why the check does not show that the work is right, as ``what: how``; empty: it does."""
+    goal: str
+    plan: tuple[str, ...]
+    summary: str
+    """The model's last words."""
+    findings: tuple[str, ...]
+    commit: str
+    pushed: bool
+    diff: str
+    """The whole change."""
+    turns: int
+    max_turns: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cost_usd: float | None
+    spent: RunUsage
+    budget: UsageLimits
+    """The limits of the task, as they are now."""
+    daily: UsageLimits
+    """Those of all tasks of a day."""
+    reached: tuple[ReachedLimit, ...]
+    """Which limits left nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +154,7 @@ class PreparationStarted:
     ``clone``, ``sandbox``, ``setup`` or ``server``; later ``context``: what the model is shown grew too long.
     """
 
+    type: ClassVar[str] = "preparation"
     what: str
 
 
@@ -24,15 +162,18 @@ class PreparationStarted:
 class ResourceMissing:
     """Something that the run was to work with is not there; it goes on without."""
 
+    type: ClassVar[str] = "missing"
     what: str
     """``editor``, or the name of a further server."""
-    error: KakiteError
+    code: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequestStarted:
     """The model was asked."""
 
+    type: ClassVar[str] = "request"
     turn: int
 
 
@@ -40,58 +181,33 @@ class ModelRequestStarted:
 class ModelTextDelta:
     """A piece of the model's text while it streams."""
 
+    type: ClassVar[str] = "delta"
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelReplyFinished:
-    """The model's whole reply is there."""
-
-    text: str
-    streamed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCreated:
-    """The model has a plan."""
+    """The model has a plan; the reply that it stands in comes next."""
 
-    plan: Plan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallStarted:
-    """A tool is being called, or its approval asked."""
-
-    call: ToolCall
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallFinished:
-    """A tool gave its result."""
-
-    call: ToolCall
-    result: ToolResult
-    seconds: float
+    type: ClassVar[str] = "plan"
+    goal: str
+    steps: tuple[str, ...] = ()
+    check: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingsReported:
     """The findings of an inspection of the change."""
 
+    type: ClassVar[str] = "findings"
     findings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepFinished:
-    """A step of ours ended: check, commit, rebase, push."""
-
-    step: RunStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushRejected:
     """Someone else pushed first; ours is going to be rebased onto theirs."""
 
+    type: ClassVar[str] = "push_rejected"
     branch: str
 
 
@@ -99,30 +215,34 @@ class PushRejected:
 class PriceUnknown:
     """Nobody knows what the model costs: said once. A limit of money does not hold for it, the others do."""
 
+    type: ClassVar[str] = "price_unknown"
     model: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRunFinished:
-    """The run ended by itself."""
+StoredEvent = (
+    TaskEvent
+    | UserMessageEvent
+    | ModelReplyEvent
+    | ToolCallEvent
+    | ToolResultEvent
+    | RunStepEvent
+    | RunSummaryEvent
+)
+"""What can be built again from a stored run."""
 
-    run: RunState
-
-
-RunEvent = (
+LiveEvent = (
     PreparationStarted
     | ResourceMissing
     | ModelRequestStarted
     | ModelTextDelta
-    | ModelReplyFinished
     | PlanCreated
-    | ToolCallStarted
-    | ToolCallFinished
     | FindingsReported
-    | StepFinished
     | PushRejected
     | PriceUnknown
-    | AgentRunFinished
 )
+"""What is news while a run goes on."""
+
+RunEvent = StoredEvent | LiveEvent
 
 RunListener = Callable[[RunEvent], None]
+"""Renders a run as it goes on."""

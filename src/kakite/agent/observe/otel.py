@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kakite import __version__
-from kakite.agent.observe.events import RunEvent, ToolCallFinished, ToolCallStarted
+from kakite.agent.observe.events import RunEvent, ToolCallEvent, ToolResultEvent
 from kakite.agent.run.deps import RunDeps
 from kakite.agent.run.state import Task
 from kakite.errors import KakiteError
@@ -25,7 +25,7 @@ from kakite.installation import get_extra_install_command
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, Usage
 from kakite.models.model import Model, OnText, connect_model
 from kakite.redaction import Redaction, build_redaction
-from kakite.tools.toolset import Tool, ToolCall, ToolResult
+from kakite.tools.toolset import Tool, ToolCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -137,9 +137,9 @@ class _RunSpans:
         """Return a listener that tells this one, and makes spans of tools' calls."""
 
         def on_event(event: RunEvent) -> None:
-            if isinstance(event, ToolCallStarted):
+            if isinstance(event, ToolCallEvent):
                 self._on_tool_call_started(event)
-            elif isinstance(event, ToolCallFinished):
+            elif isinstance(event, ToolResultEvent):
                 self._on_tool_call_finished(event)
             listener(event)
 
@@ -153,28 +153,27 @@ class _RunSpans:
         self._root.set_attributes(_build_usage_attributes(self._usage))
         end_with_error(self._root, error) if error else self._root.end()
 
-    def _on_tool_call_started(self, event: ToolCallStarted) -> None:
+    def _on_tool_call_started(self, event: ToolCallEvent) -> None:
         from opentelemetry.trace import SpanKind
 
-        call = event.call
         attributes: dict[str, AttributeValue] = {
             "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": call.name,
+            "gen_ai.tool.name": event.tool,
             "gen_ai.tool.type": "function",
-            "gen_ai.tool.call.id": call.id,
+            "gen_ai.tool.call.id": event.id,
             "gen_ai.conversation.id": self._shared["gen_ai.conversation.id"],
         }
-        span = self._start_child(f"execute_tool {call.name}", attributes, SpanKind.INTERNAL)
-        self.record_content(span, "gen_ai.tool.call.arguments", call.arguments)
-        self._tools[call.id] = span
+        span = self._start_child(f"execute_tool {event.tool}", attributes, SpanKind.INTERNAL)
+        self.record_content(span, "gen_ai.tool.call.arguments", event.arguments)
+        self._tools[event.id] = span
 
-    def _on_tool_call_finished(self, event: ToolCallFinished) -> None:
-        span = self._tools.pop(event.call.id, None)
+    def _on_tool_call_finished(self, event: ToolResultEvent) -> None:
+        span = self._tools.pop(event.id, None)
         if span is None:
             return
-        self.record_content(span, "gen_ai.tool.call.result", event.result.text)
-        if event.result.is_error:
-            _mark_failed(span, _get_error_type(event.result))
+        self.record_content(span, "gen_ai.tool.call.result", event.text)
+        if not event.ok:
+            _mark_failed(span, event.code or "_OTHER")
         span.end()
 
     def _start_child(self, name: str, attributes: Mapping[str, AttributeValue], kind: object) -> Span:
@@ -235,10 +234,6 @@ def _mark_failed(span: Span, kind: str) -> None:
 
     span.set_attribute("error.type", kind)
     span.set_status(StatusCode.ERROR)
-
-
-def _get_error_type(result: ToolResult) -> str:
-    return result.code or "_OTHER"
 
 
 def _build_usage_attributes(usage: Usage) -> dict[str, AttributeValue]:

@@ -43,6 +43,7 @@ from kakite.agent.run.state import (
     Task,
     find_unverified_reason,
     get_exit_code,
+    get_forgiven,
 )
 from kakite.errors import KakiteError
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, Usage, UserMessage
@@ -358,6 +359,7 @@ def _complete_call(run: RunState, result: ToolResult, seconds: float) -> RunStat
         seconds=seconds,
         diff=_truncate(str(result.details.get("diff", "")), RESULT_LIMIT),
         exit_code=get_exit_code(result),
+        forgiven=get_forgiven(result),
     )
     failures = run.failures + 1 if result.is_error else 0
     run = replace(run, pending=tuple(rest), started=False, failures=failures, steps=(*run.steps, step))

@@ -15,19 +15,21 @@ from typing import Literal, assert_never
 
 from kakite.agent.git.mirror import GitError, Mirror
 from kakite.agent.git.worktree import TreeSnapshot, Worktree, lint_diff
+from kakite.agent.observe.event_log import (
+    build_call_event,
+    build_reply_event,
+    build_result_event,
+    build_step_event,
+    build_summary_event,
+)
 from kakite.agent.observe.events import (
-    AgentRunFinished,
     FindingsReported,
-    ModelReplyFinished,
     ModelRequestStarted,
     ModelTextDelta,
     PlanCreated,
     PreparationStarted,
     PriceUnknown,
     PushRejected,
-    StepFinished,
-    ToolCallFinished,
-    ToolCallStarted,
 )
 from kakite.agent.run import compaction, machine
 from kakite.agent.run.agents_md import load_agents_md
@@ -200,7 +202,9 @@ class RunSession:
     async def finish(self, run: RunState) -> RunState:
         """Store a run that ended by itself, with all that it used up added to the day."""
         await self._finish_recording_usage(run)
-        return self.save(await _record_usage(run, self._parts))
+        run = self.save(await _record_usage(run, self._parts))
+        self._emit(build_summary_event(run))
+        return run
 
     async def wait_pending_usage(self) -> None:
         """Let what is on its way come to its end."""
@@ -282,9 +286,9 @@ class RunSession:
             self._emit(PriceUnknown(model=run.task.model))
         after = await self._record_usage_in_background(after)
         if after.plan and (run.plan is None or after.plan.steps != run.plan.steps):
-            self._emit(PlanCreated(plan=after.plan))
-        else:
-            self._emit(ModelReplyFinished(text=reply.text, streamed=on_text is not None))
+            plan = after.plan
+            self._emit(PlanCreated(goal=plan.goal, steps=plan.steps, check=plan.check))
+        self._emit(build_reply_event(reply, after.usage.requests))
         return after
 
     async def _compact(self, run: RunState, fixed: RequestOverhead) -> RunState:
@@ -310,11 +314,11 @@ class RunSession:
         return run
 
     async def _call(self, call: ToolCall, begins: StartCallback = ignore_start) -> tuple[ToolResult, float]:
-        self._emit(ToolCallStarted(call=call))
+        self._emit(build_call_event(call))
         began, waited = time.monotonic(), self._patience.seconds
         result = await self._explain_kill(await self._toolbox.call(call, begins))
         seconds = time.monotonic() - began - (self._patience.seconds - waited)
-        self._emit(ToolCallFinished(call=call, result=result, seconds=seconds))
+        self._emit(build_result_event(call, result, seconds))
         return result, seconds
 
     async def _explain_kill(self, result: ToolResult) -> ToolResult:
@@ -416,7 +420,7 @@ class RunSession:
         return self._emit_step(machine.on_rebase(run, commit=commit, onto=onto))
 
     def _emit_step(self, run: RunState) -> RunState:
-        self._emit(StepFinished(step=run.steps[-1]))
+        self._emit(build_step_event(run.steps[-1]))
         return run
 
 
@@ -447,5 +451,4 @@ async def run_task(task: Task, parts: RunDeps) -> RunState:
     parts.record.save(run)
     if run.pushed:
         parts.record.discard_work()
-    parts.listener(AgentRunFinished(run=run))
     return run

@@ -113,6 +113,8 @@ class RunStep:
     """What a tool says that it changed; shortened like its result."""
     exit_code: int | None = None
     """With which a command has ended; None: it was none, or has not."""
+    forgiven: tuple[str, ...] = ()
+    """In what a quoted text differed from the file, and was taken all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,3 +288,8 @@ def get_exit_code(result: ToolResult) -> int | None:
     """Return the code with which the command of a call has ended; None: it has not, or it is another call."""
     code = result.details.get("exit_code")
     return code if isinstance(code, int) else None
+
+
+def get_forgiven(result: ToolResult) -> tuple[str, ...]:
+    """Return in what an edit's quoted text differed from the file, and was taken all the same."""
+    return tuple(map(str, result.details.get("forgiven", ())))

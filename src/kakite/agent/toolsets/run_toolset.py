@@ -31,7 +31,7 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: RunDeps)
         tooling.editor,
         partial(sandbox.build_process_spec, env=run.environment),
         partial(_build_serve_command, sandbox, edit_format),
-        lambda error: parts.listener(ResourceMissing(what="editor", error=error)),
+        lambda error: parts.listener(ResourceMissing(what="editor", code=error.code, message=error.message)),
     )
     stack.push_async_callback(toolset.close)
     await toolset.open()
@@ -42,7 +42,7 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: RunDeps)
             stack, tooling, folder, rules=parts.rules, approver=parts.approver, begins=beginning.notify
         )
         for name, error in further.missing.items():
-            parts.listener(ResourceMissing(what=name, error=error))
+            parts.listener(ResourceMissing(what=name, code=error.code, message=error.message))
     own = await toolset.list_tools()
     others = await further.toolset.list_tools() if further else ()
     return RunToolset(run, parts, toolset, further, beginning, own=own, others=others)

@@ -16,7 +16,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -24,61 +24,80 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from pydantic import TypeAdapter
 
-from kakite.agent.git.checkpoints import AutoCheckpoint, CheckpointRefs
+from kakite.agent.git.checkpoints import AutoCheckpoint, CheckpointRefs, SavedWork
 from kakite.agent.git.mirror import GitError, Mirror
 from kakite.agent.git.sandbox_remote import SandboxRemote
 from kakite.agent.git.url import RepoUrl
 from kakite.agent.git.worktree import ORIGIN_SERVICE, TreeSnapshot, Worktree
 from kakite.agent.issues.activities import ForgeActivities
-from kakite.agent.issues.triage import RejectedTask
+from kakite.agent.issues.triage import AcceptedTask, RejectedTask
 from kakite.agent.observe.events import RunEvent
 from kakite.agent.observe.otel import instrument
 from kakite.agent.run import machine
-from kakite.agent.run.approvals import ApprovalPendingError, DeferredApprover
+from kakite.agent.run.approvals import ApprovalPendingError, DeferredAnswer, DeferredApprover
 from kakite.agent.run.deps import RunDeps, ToolSettings
 from kakite.agent.run.limits import DailyUsageStore, UsageLimits
 from kakite.agent.run.runner import RunSession, open_run_session
 from kakite.agent.run.state import RunState, Task
 from kakite.agent.run.store import RunStoreError
-from kakite.agent.worker.payloads import StepInput, StepResult, make_folder_name, translate_errors
+from kakite.agent.worker.payloads import (
+    CleanInput,
+    DraftOutput,
+    Empty,
+    OpenedTask,
+    OpenInput,
+    PartialPush,
+    StepInput,
+    StepOutput,
+    TaskInput,
+    TaskRefused,
+    make_folder_name,
+    to_activity,
+)
 from kakite.agent.worker.snapshots import NO_INPUT, TaskCheckpoint, TaskRunFolder, store_run
-from kakite.agent.worker.status import build_task_status, format_now
+from kakite.agent.worker.status import (
+    ErrorView,
+    HumanInputRequest,
+    TaskOrigin,
+    build_task_status,
+    format_now,
+)
 from kakite.durable.blobs import BlobStore
-from kakite.durable.workflow import ActivityFunction, make_error_value
+from kakite.durable.workflow import ActivityFunction
 from kakite.errors import KakiteError
 from kakite.host import MODES, DenyingApprover, Mode
 from kakite.models.model import Model, ModelError
 from kakite.sandbox import SandboxSpec, open_sandbox
-from kakite.tools.toolset import JsonObject
 
 
-async def push_partial_work(run: RunState, parts: RunDeps, checkout: Worktree) -> JsonObject:
+async def push_partial_work(run: RunState, parts: RunDeps, checkout: Worktree) -> PartialPush:
     """Push what there is. Where others were faster, it goes onto theirs, or is kept beside the branch."""
     mirror = parts.mirror
     subject = run.plan.title if run.plan and run.plan.title else "Work in progress"
     await checkout.abort_rebase()
     commit, base = await checkout.commit(f"Unfinished: {subject}\n", run.base), run.base
     if commit == base:
-        return {"commit": "", "pushed": False}
+        return PartialPush(commit="", pushed=False)
     for _ in range(machine.MAX_PUSHES):
         await checkout.send_head(base, mirror)
         taken_back = await mirror.is_rolled_back(run.task.branch, base)
         if not taken_back and await mirror.push(run.task.branch):
-            return {"commit": await checkout.get_head(), "pushed": True}
+            return PartialPush(commit=await checkout.get_head(), pushed=True)
         theirs = await mirror.fetch(run.task.branch)
         history = await mirror.pack_history(theirs, branch=run.task.branch, have=base)
         if await checkout.rebase(history, base):
             await checkout.abort_rebase()  # nobody is there to resolve the conflicts
             break
         base = await checkout.get_theirs()
-    return {"commit": commit, "pushed": False, "kept": await _push_checkpoint_ref(run, parts, commit)}
+    kept = await _push_checkpoint_ref(run, parts, commit)
+    return PartialPush(commit=commit, pushed=False, kept=kept)
 
 
 async def _push_checkpoint_ref(run: RunState, parts: RunDeps, commit: str) -> str:
@@ -97,6 +116,15 @@ async def _push_checkpoint_ref(run: RunState, parts: RunDeps, commit: str) -> st
             code="push_failed",
         )
     return reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What a step has come to: the run, its head, and what a person is to be asked."""
+
+    run: RunState
+    head: str
+    asks: HumanInputRequest | None = None
 
 
 T = TypeVar("T")
@@ -208,27 +236,23 @@ class TaskActivities:
 
     def get_activities(self) -> dict[str, ActivityFunction]:
         """Return the activities by their names."""
-        forge_activities = self._gear.forge_activities
-        every: dict[str, Callable[[Any], Awaitable[Any]]] = {
-            "open": self.open,
-            "advance": self.advance,
-            "announce": self.push_draft_commit,
-            "salvage": self.push_partial,
-            "clean": self.clean,
-            "report": forge_activities.report,
-            "request": forge_activities.open_pull_request,
-            "news": forge_activities.fetch_updates,
-            "close": forge_activities.close,
+        return {
+            "open": to_activity(OpenInput, self.open),
+            "advance": to_activity(StepInput, self.advance),
+            "announce": to_activity(StepInput, self.push_draft_commit),
+            "salvage": to_activity(StepInput, self.push_partial),
+            "clean": to_activity(CleanInput, self.clean),
+            **self._gear.forge_activities.get_activities(),
         }
-        return {name: translate_errors(effect) for name, effect in every.items()}
 
-    async def open(self, value: Any) -> JsonObject:
+    async def open(self, value: OpenInput) -> OpenedTask | TaskRefused:
         """Accept a task: what is asked for, from which commit on, on which branch."""
-        start: JsonObject = value["start"]
+        start = value.start
         accepted = await self._gear.forge_activities.accept(start)
         if isinstance(accepted, RejectedTask):
-            return {"refused": make_error_value(accepted.code, accepted.message, accepted.hint)["error"]}
-        told = start if accepted is None else asdict(accepted)
+            error = ErrorView(code=accepted.code, message=accepted.message, hint=accepted.hint)
+            return TaskRefused(refused=error)
+        told = accepted or start
         task = _build_task(start, told)
         address = await self._gear.forge_activities.get_repo_url(start, task.repository)
         folder = self._folder(task.id)
@@ -237,39 +261,45 @@ class TaskActivities:
             await mirror.create()
             await mirror.check_branch(task.branch)
             base = await mirror.find_start_commit(task.branch)
-            early = start.get("draft") == "early" and not await mirror.has_branch(task.branch)
+            early = start.draft == "early" and not await mirror.has_branch(task.branch)
         run = replace(machine.create_run_state(task, ""), base=base)
         head = await asyncio.to_thread(store_run, self.blobs, run)
-        begun = {
-            "id": task.id,
-            "title": told["title"],
-            "forge": start["forge"]["kind"],
-            "issue": told.get("issue"),
-            "address": told.get("address", ""),
-            "started": format_now(),
-        }
-        return {
-            "head": head,
-            "base": base,
-            "begun": begun,
-            "public": build_task_status(begun, run, head),
-            "accepted": None if accepted is None else asdict(accepted),
-            "early": early,
-            **await self.snapshots.attach_blobs(head),
-        }
+        begun = TaskOrigin(
+            id=task.id,
+            title=told.title,
+            forge=start.forge["kind"],
+            issue=accepted.issue if accepted else None,
+            address=accepted.address if accepted else "",
+            started=format_now(),
+        )
+        return OpenedTask(
+            head=head,
+            base=base,
+            begun=begun,
+            public=build_task_status(begun, run, head),
+            accepted=accepted,
+            early=early,
+            carried=await self.snapshots.pack_blobs(head),
+        )
 
-    async def advance(self, value: Any) -> JsonObject:
+    async def advance(self, order: StepInput) -> StepOutput:
         """Do the one thing that is due, and return the run's new head and what is shown of it."""
-        order = StepInput.from_json(value)
         with self._report_full_disk():
-            told = await self._advance(order)
-        reports = self._gear.forge_activities.is_report_due(order.id, told["public"])
-        return {**told, "reports": reports, **await self.snapshots.attach_blobs(told["head"], order.head)}
+            result, saved = await self._advance(order)
+        public = build_task_status(order.opened.begun, result.run, result.head)
+        return StepOutput(
+            head=result.head,
+            public={**public, "asks": result.asks},
+            saved=saved,
+            finished=result.run.status,
+            reports=self._gear.forge_activities.is_report_due(order.id, public),
+            carried=await self.snapshots.pack_blobs(result.head, order.head),
+        )
 
-    async def _advance(self, order: StepInput) -> JsonObject:
+    async def _advance(self, order: StepInput) -> tuple[StepResult, SavedWork]:
         held = await self._get_open_task(order)
         if isinstance(held, StepResult):
-            return held.to_json(order, order.saved)
+            return held, order.saved
         held.busy = True
         try:
             outcome, saved = await self._run_step(held, order)
@@ -281,30 +311,26 @@ class TaskActivities:
         finally:
             held.busy, held.used = False, time.monotonic()
         if outcome.asks or outcome.run.status not in _CONTINUING_STATUSES:
-            await held.keeping.checkpoint_before_wait(
-                held.run.base, order.saved["commit"], _CHECKPOINT_TIMEOUT
-            )
+            await held.keeping.checkpoint_before_wait(held.run.base, order.saved.commit, _CHECKPOINT_TIMEOUT)
             saved = held.keeping.on_run_saved(held.head, order.saved)
         if outcome.asks or outcome.run.status:
             await self._close_task(order.id)
-        return outcome.to_json(order, saved)
+        return outcome, saved
 
-    async def push_draft_commit(self, value: Any) -> JsonObject:
+    async def push_draft_commit(self, order: StepInput) -> DraftOutput:
         """Push a commit that changes nothing, for a draft to be opened; none if others have the branch."""
-        order = StepInput.from_json(value)
-        told = f"Begin the work on #{order.begun['issue']}"
+        told = f"Begin the work on #{order.opened.begun.issue}"
         async with self._open_mirror(order) as (mirror, branch):
             commit = await mirror.create_empty_commit(
-                order.base, f"{told}\n", self._gear.author, order.begun["started"]
+                order.opened.base, f"{told}\n", self._gear.author, order.opened.begun.started
             )
             verdict = await mirror.push_commit(commit, branch)
         if verdict.outcome == "refused":
             raise GitError(f"`{branch}` cannot be pushed: {verdict.reason}", code="push_failed")
-        return {"draft": commit if verdict.outcome == "pushed" else ""}
+        return DraftOutput(draft=commit if verdict.outcome == "pushed" else "")
 
-    async def push_partial(self, value: Any) -> JsonObject:
+    async def push_partial(self, order: StepInput) -> PartialPush:
         """Push what there is of a task that did not end well."""
-        order = StepInput.from_json(value)
         held = await self._get_open_task(order)
         if isinstance(
             held, StepResult
@@ -320,21 +346,21 @@ class TaskActivities:
         finally:
             await self._close_task(order.id)
 
-    async def clean(self, value: Any) -> JsonObject:
+    async def clean(self, value: CleanInput) -> Empty:
         """Remove what a task needs no more: on the repository, and here."""
-        start: JsonObject = value["start"]
-        await self._close_task(start["id"])
-        bookmark = TaskRunFolder(self._folder(start["id"]), self.blobs)
+        start = value.start
+        await self._close_task(start.id)
+        bookmark = TaskRunFolder(self._folder(start.id), self.blobs)
         with bookmark.lock():
-            if value["done"]:
-                address = await self._gear.forge_activities.get_repo_url(start, value["repository"])
+            if value.done:
+                address = await self._gear.forge_activities.get_repo_url(start, value.repository)
                 mirror = Mirror(bookmark.mirror, address, self._gear.environ)
                 try:
                     await CheckpointRefs(mirror, bookmark.id).drop()
                 except GitError as error:  # it is in nobody's way there
                     log.warning("work in progress stays on the repository: %s", error.message)
             await asyncio.to_thread(bookmark.discard_work)
-        return {}
+        return Empty()
 
     async def remove_orphans(self, ended: Iterable[str]) -> None:
         """Remove what is left here of tasks that ended on another machine, or were cancelled."""
@@ -450,12 +476,12 @@ class TaskActivities:
     async def _find_last_saved(self, order: StepInput, parts: RunDeps) -> tuple[str, TreeSnapshot, bool]:
         """Return the last head whose files can still be had, these, and if this machine alone had them."""
         assert parts.aside is not None
-        here: JsonObject | None = order.saved.get("here")
+        here, base = order.saved.here, order.opened.base
         for saved in filter(None, (here, order.saved)):
-            kept = TreeSnapshot(head=saved["on"], commit=saved["commit"])
-            if kept.commit == order.base or await parts.aside.fetch_snapshot(kept):
-                return saved["head"], kept, saved is here
-        return order.first, TreeSnapshot(head=order.base, commit=order.base), False
+            kept = TreeSnapshot(head=saved.on, commit=saved.commit)
+            if kept.commit == base or await parts.aside.fetch_snapshot(kept):
+                return saved.head, kept, saved is here
+        return order.opened.head, TreeSnapshot(head=base, commit=base), False
 
     def _build_deps(
         self,
@@ -481,7 +507,7 @@ class TaskActivities:
             relay=relay,
             model=self._gear.open_model(task),
             rules=MODES[cast("Mode", task.approve)],
-            approver=approver if order.start["on_ask"] == "pause" else DenyingApprover(),
+            approver=approver if order.start.on_ask == "pause" else DenyingApprover(),
             author=self._gear.author,
             sandbox=open_sandbox(task.sandbox, bookmark.task, terms=terms),
             limits=terms.limits,
@@ -492,15 +518,18 @@ class TaskActivities:
             listener=lambda event: self._gear.listener(task.id, event),
         )
 
-    async def _run_step(self, held: _OpenTask, order: StepInput) -> tuple[StepResult, JsonObject]:
+    async def _run_step(self, held: _OpenTask, order: StepInput) -> tuple[StepResult, SavedWork]:
         run = _apply_input(held, order)
-        held.approver.set_answers(f"{order.id} {len(run.steps)}", order.answers)
+        answers = {
+            each.digest: DeferredAnswer(allowed=each.allowed, reason=each.reason) for each in order.answers
+        }
+        held.approver.set_answers(f"{order.id} {len(run.steps)}", answers)
         await self._renew_credentials(held, order)
-        asks: JsonObject | None = None
+        asks: HumanInputRequest | None = None
         try:
             run = await self._execute_action(held, order, run, machine.next_action(run))
         except ApprovalPendingError as asked:
-            asks = asked.asks
+            asks = cast("HumanInputRequest", asked.asks)
         held.run, held.heard, held.head = (
             run,
             NO_INPUT,
@@ -512,7 +541,7 @@ class TaskActivities:
     async def _execute_action(
         self, held: _OpenTask, order: StepInput, run: RunState, action: machine.Action
     ) -> RunState:
-        keeping, recorded = held.keeping, order.saved["commit"]
+        keeping, recorded = held.keeping, order.saved.commit
         match action:
             case machine.ModelRequestAction() if run.phase in {"plan", "act"}:
                 late = keeping.is_running
@@ -569,16 +598,16 @@ async def _release_task(held: _OpenTask) -> None:
     await held.locks.aclose()
 
 
-def _build_task(start: JsonObject, told: JsonObject) -> Task:
-    asked = {name: told[name] for name in ("text", "repository", "branch")}
-    return TypeAdapter(Task).validate_python({"id": start["id"], **asked, **start["settings"]})
+def _build_task(start: TaskInput, told: TaskInput | AcceptedTask) -> Task:
+    asked = {"text": told.text, "repository": told.repository, "branch": told.branch}
+    return TypeAdapter(Task).validate_python({"id": start.id, **asked, **start.settings})
 
 
 def _apply_input(held: _OpenTask, order: StepInput) -> RunState:
     """Return the run with what the step is given, without what an attempt before has stored of it."""
     run, had = held.run, held.heard
-    if order.draft != run.draft:
-        run = replace(run, draft=order.draft)
+    if (order.draft or "") != run.draft:
+        run = replace(run, draft=order.draft or "")
     if order.resume and had == NO_INPUT:
         run = machine.resume_run(run, _with_more_turns(run), _compute_extra_limits(run, order.more))
     if news := order.news[max(had, 0) :].strip():  # it may have grown since

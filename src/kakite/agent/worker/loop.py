@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any
+from typing import Any, cast
 
 from kakite.agent.forges.base import Forge, ForgeError
 from kakite.agent.forges.labels import LabelConfig
@@ -17,6 +17,13 @@ from kakite.agent.issues.activities import ForgeActivities
 from kakite.agent.issues.comments import format_approve_command
 from kakite.agent.issues.triage import encode_trigger, find_pending_tasks
 from kakite.agent.run.state import format_status
+from kakite.agent.worker.payloads import (
+    HumanAnswer,
+    PublishedQuestion,
+    TaskInput,
+    from_payload,
+    to_payload,
+)
 from kakite.agent.worker.workflow import STOP_TOPIC, TASK_WORKFLOW
 from kakite.durable.client import END_STATES, WorkflowClient, WorkflowDescription
 from kakite.errors import KakiteError, UsageError
@@ -112,32 +119,31 @@ class WorkerLoop:
                 raise
             return True
         for task, trigger in found:
-            await self.client.submit(
-                task, TASK_WORKFLOW.label, self._build_input(task, encode_trigger(trigger))
-            )
+            given = self._build_input(task, encode_trigger(trigger))
+            await self.client.submit(task, TASK_WORKFLOW.label, to_payload(given))
             by = f" by {trigger.actor}" if trigger.actor not in {"", UNKNOWN} else ""
             self.under_way.add(task)
             self.say_once(f"{task}: takes up #{trigger.number} ({trigger.kind}{by})")
         return bool(found)
 
-    def _build_input(self, task: str, trigger: JsonObject) -> JsonObject:
+    def _build_input(self, task: str, trigger: JsonObject) -> TaskInput:
         assert self.post is not None
-        return {
-            "id": task,
-            "forge": dict(self.post.place),
-            "trigger": trigger,
-            "settings": self.post.settings,
-            "on_ask": self.post.on_ask,
-            "draft": self.post.draft,
-        }
+        return TaskInput(
+            id=task,
+            forge=dict(self.post.place),
+            trigger=trigger,
+            settings=self.post.settings,
+            on_ask=self.post.on_ask,
+            draft=self.post.draft,
+        )
 
     async def _poll_answers(self, standings: Collection[WorkflowDescription]) -> None:
         """Give the tasks that wait for a person what people have answered at their forges."""
         for each in standings:
             asks = find_pending_question(each)
-            published: Any = each.published or {}
-            if asks is None or not published.get("accepted"):
+            if asks is None or not cast("JsonObject", each.published).get("accepted"):
                 continue
+            published = from_payload(PublishedQuestion, each.published)
             try:
                 for said in await self.forge_activities.fetch_answers(published):
                     await signal_answer(self.client, each.id, asks, said)
@@ -203,7 +209,7 @@ def find_pending_question(standing: WorkflowDescription) -> Mapping[str, Any] | 
 
 
 async def answer_question(
-    client: WorkflowClient, task: str, said: JsonObject, *, digest: str | None = None
+    client: WorkflowClient, task: str, said: HumanAnswer, *, digest: str | None = None
 ) -> Mapping[str, Any]:
     """Answer what a task asks, and return what that was.
 
@@ -225,7 +231,7 @@ async def answer_question(
             hint=f"look at it again: `kakite agent show {task}`",
             code="other_digest",
         )
-    if digest is None and asks["kind"] == "approval" and said["answer"] != "no":
+    if digest is None and asks["kind"] == "approval" and said.answer != "no":
         raise KakiteError(
             f"`{task}` asks for {asks['tool']} {json.dumps(asks['arguments'], ensure_ascii=False)}",
             hint=f"allow only this call: `{format_approve_command(task, asks['digest'])}`",
@@ -252,7 +258,9 @@ async def stop_task(client: WorkflowClient, task: str, *, by: str, via: str) -> 
         await client.resume(task)  # what rests would not hear it
 
 
-async def signal_answer(client: WorkflowClient, task: str, asks: Mapping[str, Any], said: JsonObject) -> None:
+async def signal_answer(
+    client: WorkflowClient, task: str, asks: Mapping[str, Any], said: HumanAnswer
+) -> None:
     """Give a task the answer to what it asks: the first one counts."""
     digest = str(asks["digest"])
-    await client.signal(task, f"answer-{digest}", said, key=digest)
+    await client.signal(task, f"answer-{digest}", to_payload(said), key=digest)

@@ -1,17 +1,18 @@
-"""The inputs and results of a task's activities, as values and as JSON."""
+"""The inputs and results of a task's workflow and its activities: values, and how JSON carries them."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, partial
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from kakite.agent.forges.base import ForgeError
-from kakite.agent.run.approvals import DeferredAnswer
-from kakite.agent.run.state import RunState
-from kakite.agent.worker.status import build_task_status
+from kakite.agent.git.checkpoints import SavedWork
+from kakite.agent.issues.triage import AcceptedTask
+from kakite.agent.worker.status import ErrorView, HumanInputRequest, PullRequestView, TaskOrigin, TaskStatus
 from kakite.durable.workflow import ActivityFunction, Json, make_error_value
 from kakite.errors import KakiteError
 from kakite.models.model import ModelError
@@ -33,76 +34,253 @@ def make_folder_name(task: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepInput:
-    """The input of an activity."""
+class TaskInput:
+    """The input of a task's workflow: with a text and a repository, or with what triggered it."""
 
-    start: JsonObject
-    begun: JsonObject
+    id: str
+    forge: Mapping[str, str]
+    """kind, path and url: how any worker opens it; the kind ``none``: there is none."""
+    settings: JsonObject
+    """The fields of ``Task`` that come from settings."""
+    on_ask: str
+    """``deny`` or ``pause``."""
+    trigger: JsonObject | None = None
+    title: str = ""
+    text: str = ""
+    repository: str = ""
+    branch: str = ""
+    draft: str = ""
+    """``early``: a pull request is opened with the first change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenInput:
+    """The input of ``open``."""
+
+    start: TaskInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRefused:
+    """The result of ``open`` for a task that is not worked on."""
+
+    refused: ErrorView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedTask:
+    """The result of ``open``: a task that was accepted."""
+
     head: str
-    first: str
     base: str
-    saved: JsonObject
-    news: str
-    answers: Mapping[str, DeferredAnswer]
-    resume: bool
-    more: Mapping[str, float] | None
-    """With ``resume``: how much more a person allowed."""
-    draft: str
-    """See ``RunState.draft``."""
+    """The commit that the work begins on."""
+    begun: TaskOrigin
+    public: TaskStatus
+    accepted: AcceptedTask | None
+    """None: it comes from no forge."""
+    early: bool = False
+    """Whether a draft is wanted with the first change."""
+    carried: str | None = None
+    """The blobs of the run, for other machines."""
 
-    @classmethod
-    def from_json(cls, value: Any) -> StepInput:
-        """Read it."""
-        opened: JsonObject = value["opened"]
-        answers: list[JsonObject] = value.get("answers", [])
-        return cls(
-            start=value["start"],
-            begun=opened["begun"],
-            head=value["head"],
-            first=opened["head"],
-            base=opened["base"],
-            saved=value["saved"],
-            news=value.get("news", ""),
-            answers={
-                each["digest"]: DeferredAnswer(allowed=each["allowed"], reason=each["reason"])
-                for each in answers
-            },
-            resume=bool(value.get("resume")),
-            more=value.get("more"),
-            draft=value.get("draft", ""),
-        )
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnswer:
+    """Whether a call may be made, by the digest of what was asked."""
+
+    digest: str
+    allowed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepInput:
+    """The input of ``advance``, ``announce`` and ``salvage``."""
+
+    start: TaskInput
+    opened: OpenedTask
+    head: str
+    saved: SavedWork
+    news: str = ""
+    """For the model, from people."""
+    answers: tuple[CallAnswer, ...] = ()
+    resume: bool = False
+    more: Mapping[str, float] | None = None
+    """With ``resume``: how much more a person allowed."""
+    draft: str | None = None
+    """See ``RunState.draft``; None: it was not tried yet."""
 
     @property
     def id(self) -> str:
         """The task's id."""
-        return self.start["id"]
+        return self.start.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
-    """The result of an activity."""
+class StepOutput:
+    """The result of ``advance``."""
 
-    run: RunState
     head: str
-    asks: JsonObject | None = None
-
-    def to_json(self, order: StepInput, saved: JsonObject) -> JsonObject:
-        """Return it as JSON."""
-        public = {**build_task_status(order.begun, self.run, self.head), "asks": self.asks}
-        return {
-            "head": self.head,
-            "public": public,
-            "saved": saved,
-            "finished": self.run.status,
-        }
+    public: TaskStatus
+    saved: SavedWork
+    finished: str | None
+    reports: bool = True
+    """Whether a report would do anything now; older workers did not say."""
+    carried: str | None = None
 
 
-def translate_errors(effect: Callable[[Any], Awaitable[Any]]) -> ActivityFunction:
-    """Return the effect with its failures as values, which say whether trying again makes sense."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftOutput:
+    """The result of ``announce``."""
+
+    draft: str
+    """The commit that a draft can be opened with; empty: others have the branch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialPush:
+    """The result of ``salvage``."""
+
+    commit: str
+    pushed: bool
+    kept: str = ""
+    """The reference beside the branch that has the work, where the branch did not take it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanInput:
+    """The input of ``clean``."""
+
+    start: TaskInput
+    done: bool
+    repository: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadInput:
+    """The input of ``request``, ``news`` and ``close``: a task, and how it stands."""
+
+    start: TaskInput
+    accepted: AcceptedTask | None
+    public: TaskStatus
+    ids: tuple[str, ...] = ()
+    """What was taken up since it was accepted."""
+    seen: tuple[str, ...] = ()
+    """What was read up to now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportInput(ThreadInput):
+    """The input of ``report``."""
+
+    urgent: bool
+    turn: Literal["", "pause", "go_on"]
+    """Whether the task begins to wait, or goes on again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOutput:
+    """The result of ``report``."""
+
+    reported: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseOutput:
+    """The result of ``close``."""
+
+    request: PullRequestView | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Empty:
+    """The result of what has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanAnswer:
+    """A person's answer to what a task asks: the signal that its workflow waits for."""
+
+    answer: str
+    """``yes``, ``no`` or ``more``."""
+    reason: str
+    by: str
+    via: str
+    """``terminal``, ``web`` or ``comment``."""
+    budget: Mapping[str, float] | None
+    """With ``more``: how much more."""
+    seen: tuple[str, ...] = ()
+    """The comments that said so: they answer nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedQuestion:
+    """What a workflow that waits for a person publishes for the worker that reads answers at the forge."""
+
+    start: TaskInput
+    accepted: AcceptedTask
+    asks: HumanInputRequest
+    seen: tuple[str, ...] = ()
+    request: PullRequestView | None = None
+    error: ErrorView | None = None
+
+
+T = TypeVar("T")
+InputT = TypeVar("InputT")
+
+
+def to_payload(value: object) -> Json:
+    """Return a value as JSON: an object of its fields, without those that have their default."""
+    if is_dataclass(value):
+        told = {each.name: (getattr(value, each.name), each.default) for each in fields(value)}
+        return {name: to_payload(now) for name, (now, default) in told.items() if now != default}
+    if isinstance(value, list | tuple):
+        return [to_payload(each) for each in cast("Sequence[object]", value)]
+    return cast("Json", value)
+
+
+def from_payload(kind: type[T], value: Json) -> T:
+    """Return the value of a dataclass that JSON tells. What newer versions have added to it is left out.
+
+    Raises:
+        TypeError, AttributeError: it is another kind's.
+    """
+    told = cast("JsonObject", value)
+    readers = _get_readers(kind)
+    return kind(**{name: read(told[name]) for name, read in readers.items() if name in told})
+
+
+@cache
+def _get_readers(kind: type[Any]) -> Mapping[str, Callable[[Any], Any]]:
+    return {name: _build_reader(hint) for name, hint in get_type_hints(kind).items()}
+
+
+def _build_reader(hint: Any) -> Callable[[Any], Any]:
+    if is_dataclass(hint):
+        return partial(from_payload, cast("type[Any]", hint))
+    arguments = get_args(hint)
+    if get_origin(hint) is tuple:
+        each = _build_reader(arguments[0])
+        return lambda values: tuple(map(each, values))
+    inner = cast("type[Any] | None", next(filter(is_dataclass, arguments), None))
+    if inner is not None:  # or None
+        return partial(_read_optional, inner)
+    return lambda found: found
+
+
+def _read_optional(kind: type[T], found: Json) -> T | None:
+    return None if found is None else from_payload(kind, found)
+
+
+def to_activity(kind: type[InputT], effect: Callable[[InputT], Awaitable[object]]) -> ActivityFunction:
+    """Return the effect as a function of JSON, with its failures as values.
+
+    Those say whether trying again makes sense.
+    """
 
     async def wrapper(value: Json) -> Json:
         try:
-            return await effect(value)
+            return to_payload(await effect(from_payload(kind, value)))
         except KakiteError as error:
             return _build_error_value(error)
         except OSError as error:

@@ -34,7 +34,6 @@ from kakite.agent.run.store import RunFolder, RunStoreError, as_json
 from kakite.durable.blobs import BlobError, BlobStore
 from kakite.durable.workflow import Json
 from kakite.models.messages import Message
-from kakite.tools.toolset import JsonObject
 
 _ADDED = {"messages", "steps"}
 
@@ -264,15 +263,18 @@ class SnapshotReplicator:
         """Let blobs travel from now on."""
         self._recorded = recorded
 
-    async def attach_blobs(self, head: str, before: str | None = None) -> JsonObject:
-        """Return what an outcome has to say beside the head of a run, which came out of one ``before``."""
+    async def pack_blobs(self, head: str, before: str | None = None) -> str | None:
+        """Return what another machine needs of a run, which came out of one ``before``: its ``carried``.
+
+        None where the machines share a folder, or if it is too much.
+        """
         if self._recorded is None:
-            return {}
+            return None
         packed = await asyncio.to_thread(self._pack, head, before)
         if len(packed) > MAX_CHARACTERS:
             log.warning("a step's output is too large to send to other machines")
-            return {}
-        return {"carried": packed}
+            return None
+        return packed
 
     async def load(self, task: str, head: str) -> RunState:
         """Return the run that a head names, wherever it was made.

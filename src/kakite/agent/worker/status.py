@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
 
 from kakite.agent.run.state import RunState, find_unverified_reason
-from kakite.tools.toolset import JsonObject
 
 
 class PlanStepView(TypedDict):
@@ -60,13 +59,30 @@ class ErrorView(TypedDict, total=False):
     hint: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOrigin:
+    """What was known of a task when it was accepted."""
+
+    id: str
+    title: str
+    forge: str
+    """The forge's kind."""
+    issue: int | None
+    address: str
+    """Where a person reads the issue."""
+    started: str
+
+
 class TaskStatus(TypedDict, total=False):
     """A task. What is not known yet is missing or None."""
 
     id: str
     title: str
+    forge: str
     issue: int | None
     address: str
+    started: str
+    repository: str
     branch: str
     model: str
     sandbox: str
@@ -79,6 +95,13 @@ class TaskStatus(TypedDict, total=False):
     """One line on what was done last."""
     usage: UsageView
     spent: Mapping[str, float]
+    budget: Mapping[str, float | None]
+    reached: Sequence[str]
+    rules: Sequence[str]
+    """The paths of the project's rules that the model was given."""
+    head: str
+    """The run's head."""
+    updated: str
     asks: HumanInputRequest | None
     request: PullRequestView | None
     commit: str
@@ -98,14 +121,16 @@ class TaskStatus(TypedDict, total=False):
 _NOTIFY_FIELDS = ("phase", "status", "plan", "asks", "request", "pushed", "error", "editor")
 
 
-def build_task_status(begun: JsonObject, run: RunState, head: str) -> dict[str, object]:
-    """Return what is shown of a run; docs/agent-reference.md has its shape.
-
-    ``begun`` is what was known when the task was accepted: id, title, forge, issue, address, started.
-    """
+def build_task_status(origin: TaskOrigin, run: RunState, head: str) -> TaskStatus:
+    """Return what is shown of a run; docs/agent-reference.md has its shape."""
     task = run.task
     return {
-        **begun,
+        "id": origin.id,
+        "title": origin.title,
+        "forge": origin.forge,
+        "issue": origin.issue,
+        "address": origin.address,
+        "started": origin.started,
         "repository": task.repository,
         "branch": task.branch,
         "model": task.model,
@@ -116,9 +141,10 @@ def build_task_status(begun: JsonObject, run: RunState, head: str) -> dict[str, 
         "plan": _build_plan_view(run),
         "last": run.steps[-1].text if run.steps else "",
         "usage": {
-            name: value
-            for name, value in asdict(run.usage).items()
-            if name in {"requests", "input_tokens", "output_tokens", "cost_usd"}
+            "requests": run.usage.requests,
+            "input_tokens": run.usage.input_tokens,
+            "output_tokens": run.usage.output_tokens,
+            "cost_usd": run.usage.cost_usd,
         },
         "spent": asdict(run.spent),
         "budget": asdict(task.budget),
@@ -146,13 +172,13 @@ def format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _find_editor_error(run: RunState) -> dict[str, object] | None:
+def _find_editor_error(run: RunState) -> ErrorView | None:
     lost = next((step for step in reversed(run.steps) if step.kind == "editor"), None)
     return {"code": lost.code, "message": lost.text} if lost else None
 
 
-def _build_plan_view(run: RunState) -> dict[str, object] | None:
+def _build_plan_view(run: RunState) -> PlanView | None:
     if run.plan is None:
         return None
-    steps = [{"text": text, "done": done} for text, done in run.plan.to_checklist()]
+    steps = [PlanStepView(text=text, done=done) for text, done in run.plan.to_checklist()]
     return {"goal": run.plan.goal, "steps": steps}

@@ -8,10 +8,38 @@ it takes. A signal on ``stop`` interrupts any activity or wait, and only the way
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final, Literal, cast
 
-from kakite.agent.worker.status import get_notify_key
+from kakite.agent.git.checkpoints import SavedWork
+from kakite.agent.issues.thread import ThreadUpdate
+from kakite.agent.worker.payloads import (
+    CallAnswer,
+    CleanInput,
+    CloseOutput,
+    DraftOutput,
+    HumanAnswer,
+    OpenedTask,
+    OpenInput,
+    PartialPush,
+    ReportInput,
+    ReportOutput,
+    StepInput,
+    StepOutput,
+    TaskInput,
+    TaskRefused,
+    ThreadInput,
+    from_payload,
+    to_payload,
+)
+from kakite.agent.worker.status import (
+    ErrorView,
+    HumanInputRequest,
+    PullRequestView,
+    TaskStatus,
+    get_notify_key,
+)
 from kakite.durable.workflow import Json, Workflow, WorkflowContext, get_error, is_stopped
 from kakite.host.policy.approver import DEFAULT_DENIAL_REASON
 from kakite.tools.toolset import JsonObject
@@ -36,8 +64,8 @@ _QUESTIONS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 async def run_task_workflow(context: WorkflowContext, start: Json) -> Json:
-    """Run a task. ``start``: id, forge, trigger (or text, repository, branch, title), settings, on_ask."""
-    return await _TaskWorkflow(context, cast("JsonObject", start)).run()
+    """Run a task. ``start`` is a ``TaskInput``."""
+    return await _TaskWorkflow(context, from_payload(TaskInput, start)).run()
 
 
 TASK_WORKFLOW: Final = Workflow(name="solve", version=1, tell=run_task_workflow)
@@ -50,32 +78,32 @@ class _StoppedError(Exception):
 class _TaskWorkflow:
     """The workflow of one task."""
 
-    def __init__(self, context: WorkflowContext, start: JsonObject) -> None:
+    def __init__(self, context: WorkflowContext, start: TaskInput) -> None:
         self._context = context
         self._start = start
-        self._public: dict[str, object] = {"id": start["id"], "asks": None, "error": None, "status": None}
+        self._public: TaskStatus = {"id": start.id, "asks": None, "error": None, "status": None}
         self._told: tuple[object, int] = (None, 0)
         self._looked = 0
         self._asked = 0
-        self._order: dict[str, Any] = {}
-        self._at: dict[str, Any] = {}
-        self._ids: list[str] = []
-        self._seen: list[str] = []
-        self._spent: list[str] = []
-        self._request: Json = None
+        self._next: StepInput | None = None
+        """What the next step is given; None before the task was accepted."""
+        self._ids: tuple[str, ...] = ()
+        self._seen: tuple[str, ...] = ()
+        self._spent: tuple[str, ...] = ()
+        self._request: PullRequestView | None = None
         self._announced = 0
         """The turn in which a draft was tried to be opened last."""
         self._stop = STOP_TOPIC
 
     async def run(self) -> Json:
         try:
-            opened = await self._execute_until_done("open", {"start": self._start})
+            opened = await self._open()
         except _StoppedError:
             opened = None
         if opened is None:
             return await self._abandon()
-        if "refused" in opened:
-            return await self._end_unstarted("refused", opened["refused"])
+        if isinstance(opened, TaskRefused):
+            return await self._end_unstarted("refused", opened.refused)
         self._begin(opened)
         await self._publish()
         try:
@@ -86,65 +114,96 @@ class _TaskWorkflow:
         self._stop = ""
         return await self._end(status)
 
-    def _begin(self, opened: JsonObject) -> None:
-        head = opened["head"]
-        saved = {"head": head, "commit": opened["base"], "on": opened["base"]}
-        self._order = {"start": self._start, "opened": opened, "head": head, "saved": saved}
-        accepted: JsonObject | None = opened["accepted"]
-        self._at = {"start": self._start, "accepted": accepted}
-        self._seen = [] if accepted is None else list(accepted["seen"])
-        if accepted is not None and accepted["request"] is not None:
-            self._request = {"number": accepted["request"], "address": ""}
-        self._update_status(opened)
+    async def _open(self) -> OpenedTask | TaskRefused | None:
+        result = await self._execute_until_done("open", lambda: OpenInput(start=self._start))
+        if result is None:
+            return None
+        kind = TaskRefused if "refused" in cast("JsonObject", result) else OpenedTask
+        return from_payload(kind, result)
 
-    def _update_status(self, result: JsonObject) -> None:
-        self._public = {**result["public"], "request": self._request}
+    def _begin(self, opened: OpenedTask) -> None:
+        opened = replace(
+            opened, carried=None
+        )  # its blobs are in the result of `open`: each step would carry them
+        saved = SavedWork(head=opened.head, commit=opened.base, on=opened.base)
+        self._next = StepInput(start=self._start, opened=opened, head=opened.head, saved=saved)
+        if opened.accepted is not None:
+            self._seen = tuple(opened.accepted.seen)
+            if opened.accepted.request is not None:
+                self._request = {"number": opened.accepted.request, "address": ""}
+        self._update_status(opened.public)
+
+    @property
+    def _order(self) -> StepInput:
+        assert self._next is not None, "the task was not accepted yet"
+        return self._next
+
+    def _build_thread_input(self) -> ThreadInput:
+        accepted = self._order.opened.accepted
+        return ThreadInput(
+            start=self._start, accepted=accepted, public=self._public, ids=self._ids, seen=self._seen
+        )
+
+    def _update_status(self, public: TaskStatus) -> None:
+        self._public = {**public, "request": self._request}
 
     async def _run_steps(self) -> str:
         """Do what is due until the run has ended, and return how."""
         while True:
-            result = await self._execute_until_done("advance", self._order)
+            result = await self._advance()
             if result is None:
                 return "stopped"
-            for given in ("news", "answers", "resume", "more"):
-                self._order.pop(given, None)
-            self._order.update(head=result["head"], saved=result["saved"])
-            self._update_status(result)
+            self._update_status(result.public)
             await self._publish()
-            if result["finished"] in _SUCCESS_STATUSES:
-                return result["finished"]
+            if result.finished in _SUCCESS_STATUSES:
+                return result.finished
             if not await self._resolve_question(result):
                 return "stopped"
-            # What older workers recorded does not say whether a report would do anything.
-            if not await self._sync_with_issue(reports=result.get("reports", True)):
+            if not await self._sync_with_issue(reports=result.reports):
                 return "stopped"
 
-    async def _resolve_question(self, result: JsonObject) -> bool:
+    async def _advance(self) -> StepOutput | None:
+        """Do the next step, and note where the one after it begins; None if a person has given it up."""
+        found = await self._execute_until_done("advance", lambda: self._order)
+        if found is None:
+            return None
+        result = from_payload(StepOutput, found)
+        self._next = StepInput(
+            start=self._start,
+            opened=self._order.opened,
+            head=result.head,
+            saved=result.saved,
+            draft=self._order.draft,
+        )
+        return result
+
+    async def _resolve_question(self, result: StepOutput) -> bool:
         """Ask what has to be asked before the run goes on; False if it is not to go on."""
-        asks: JsonObject | None = self._public.get("asks")  # pyright: ignore[reportAssignmentType] - from JSON
+        asks = self._public.get("asks")
         if asks is not None:
             answer = await self._ask(asks)
-            allowed = answer["answer"] != "no"
+            allowed = answer.answer != "no"
             reason = "" if allowed else _format_denial(answer)
-            self._order["answers"] = [{"digest": asks["digest"], "allowed": allowed, "reason": reason}]
-        elif result["finished"]:
-            kind, text = _QUESTIONS.get(result["finished"], ("stuck", result["finished"]))
+            given = CallAnswer(digest=asks.get("digest", ""), allowed=allowed, reason=reason)
+            self._next = replace(self._order, answers=(given,))
+        elif result.finished:
+            kind, text = _QUESTIONS.get(result.finished, ("stuck", result.finished))
             answer = await self._ask(self._build_question(kind, text))
-            self._order.update(resume=True, more=answer.get("budget"))
-            return answer["answer"] != "no"
+            self._next = replace(self._order, resume=True, more=answer.budget)
+            return answer.answer != "no"
         return True
 
     async def _sync_with_issue(self, *, reports: bool) -> bool:
         """Report the progress, and read what people say; False if they want it to stop."""
-        if self._at["accepted"] is None:
+        if self._order.opened.accepted is None:
             return True
-        turn = cast("int", self._public["turn"])
-        if self._public["pushed"] and self._request is None:
+        turn = self._public.get("turn", 0)
+        if self._public.get("pushed") and self._request is None:
             await self._open_pull_request()
         elif self._should_open_draft(turn):
             self._announced = turn
             await self._open_draft()
-        if turn - self._looked >= POLL_INTERVAL or self._public["phase"] == "commit":
+        if turn - self._looked >= POLL_INTERVAL or self._public.get("phase") == "commit":
             self._looked = turn
             if not await self._poll_comments():
                 return False
@@ -154,84 +213,86 @@ class _TaskWorkflow:
 
     def _should_open_draft(self, turn: int) -> bool:
         """Return whether there is a change to be shown in a draft, and none is open yet."""
-        opened, saved = self._order["opened"], self._order["saved"]
-        changed = saved.get("here", saved)["commit"] != opened["base"]
-        wanted = opened.get("early") and self._request is None and self._order.get("draft") != ""
-        return bool(changed and wanted and (not self._announced or turn - self._announced >= POLL_INTERVAL))
+        order = self._order
+        changed = (order.saved.here or order.saved).commit != order.opened.base
+        wanted = order.opened.early and self._request is None and order.draft != ""
+        return changed and wanted and (not self._announced or turn - self._announced >= POLL_INTERVAL)
 
     async def _open_draft(self) -> None:
         """Open a draft before the work is done. Where that fails it is tried again later: nothing waits."""
-        if "draft" not in self._order:
+        if self._order.draft is None:
             result = await self._execute("announce", self._order)
             if get_error(result) is None:
-                self._order["draft"] = cast("JsonObject", result)["draft"]
-        if self._order.get("draft"):
+                self._next = replace(self._order, draft=from_payload(DraftOutput, result).draft)
+        if self._order.draft:
             await self._open_pull_request(patiently=False)
 
     async def _poll_comments(self) -> bool:
-        found = await self._context.execute_activity(
-            "news", {**self._at, "public": self._public, "seen": self._seen}
-        )
+        found = await self._context.execute_activity("news", to_payload(self._build_thread_input()))
         if get_error(found) is not None:
             return True  # it is asked again soon; what was written stays there
-        news = cast("JsonObject", found)
-        self._seen = list(news["seen"])
-        self._ids += news["ids"]
-        if news["text"]:
-            self._add_message(news["text"])
-        if news["wish"] == "pause":
-            answer = await self._ask(self._build_question("paused", news["why"] or "a person has paused it"))
-            return answer["answer"] != "no"
-        return news["wish"] != "stop"
+        news = from_payload(ThreadUpdate, found)
+        self._seen = tuple(news.seen)
+        self._ids += tuple(news.ids)
+        if news.text:
+            self._add_message(news.text)
+        if news.wish == "pause":
+            answer = await self._ask(self._build_question("paused", news.why or "a person has paused it"))
+            return answer.answer != "no"
+        return news.wish != "stop"
 
-    def _build_question(self, kind: str, text: str) -> JsonObject:
+    def _build_question(self, kind: str, text: str) -> HumanInputRequest:
         self._asked += 1
-        digest = f"{str(self._order.get('head', 'start'))[:12]}-{self._asked}"
+        head = self._next.head if self._next else "start"
+        digest = f"{head[:12]}-{self._asked}"
         return {"kind": kind, "digest": digest, "tool": "", "arguments": {}, "text": text}
 
-    async def _ask(self, asks: JsonObject) -> JsonObject:
+    async def _ask(self, asks: HumanInputRequest) -> HumanAnswer:
         """Wait for a person's answer, as long as it takes."""
         self._public["asks"] = asks
         await self._publish()
         await self._report(urgent=True, turn="pause")
-        answer = await self._context.wait_for_signal(f"answer-{asks['digest']}", unless=self._stop)
+        answer = await self._context.wait_for_signal(f"answer-{asks.get('digest', '')}", unless=self._stop)
         self._public = {**self._public, "asks": None, "error": None}
         if answer is None:
             raise _StoppedError
-        given = cast("JsonObject", answer)
+        given = from_payload(HumanAnswer, answer)
         self._apply_answer(given)
         await self._publish()
         await self._report(urgent=True, turn="go_on")
         return given
 
-    def _apply_answer(self, answer: JsonObject) -> None:
+    def _apply_answer(self, answer: HumanAnswer) -> None:
         """Note what an answer says beside yes or no; what has answered once answers no other question."""
-        self._spent += answer.get("seen") or []
-        self._looked = (
-            cast("int", self._public.get("turn", 0)) - POLL_INTERVAL
-        )  # more may have been written meanwhile
-        if answer["answer"] != "no" and answer.get("reason"):
-            self._add_message(f"Who was asked said: {answer['reason']}")
+        self._spent += answer.seen
+        self._looked = self._public.get("turn", 0) - POLL_INTERVAL  # more may have been written meanwhile
+        if answer.answer != "no" and answer.reason:
+            self._add_message(f"Who was asked said: {answer.reason}")
 
     def _add_message(self, text: str) -> None:
         """Give the next step a message for the model."""
-        self._order["news"] = "\n\n".join(filter(None, (self._order.get("news"), text)))
+        if self._next is not None:
+            news = "\n\n".join(filter(None, (self._next.news, text)))
+            self._next = replace(self._next, news=news)
 
-    async def _execute_until_done(self, kind: str, value: JsonObject) -> JsonObject | None:
-        """Do a step until it is done; None if a person has given it up."""
+    async def _execute_until_done(self, kind: str, build: Callable[[], object]) -> Json:
+        """Do a step until it is done; None if a person has given it up.
+
+        ``build`` returns its input for each attempt: an answer may have added to that.
+        """
         while True:
-            result = await self._execute_with_retry(kind, value)
+            result = await self._execute_with_retry(kind, build())
             error = get_error(result)
             if error is None:
-                return cast("JsonObject", result)
-            self._public["error"] = dict(error)
+                return result
+            self._public["error"] = _to_error_view(error)
             helps = f"\nWhat helps: {error['hint']}" if error.get("hint") else ""
             text = f"{error['message']} ({error['code']}){helps}"
             answer = await self._ask(self._build_question("paused", text))
-            if answer["answer"] == "no":
+            if answer.answer == "no":
                 return None
 
-    async def _execute_with_retry(self, kind: str, value: Json) -> Json:
+    async def _execute_with_retry(self, kind: str, value: object) -> Json:
         """Do a step, again and again for a while if it fails outside."""
         for pause in RETRY_DELAYS:
             result = await self._execute(kind, value)
@@ -242,86 +303,109 @@ class _TaskWorkflow:
             if error is None or not again:
                 self._public["error"] = None
                 return result
-            self._public["error"] = dict(error)
+            self._public["error"] = _to_error_view(error)
             await self._publish()
             after = max(pause, cast("JsonObject", result).get("after") or 0.0)
             await self._context.wait_for_signal(_TIMER_TOPIC, after, unless=self._stop)
         return await self._execute(kind, value)
 
-    async def _execute(self, kind: str, value: Json) -> Json:
-        result = await self._context.execute_activity(kind, value, unless=self._stop)
+    async def _execute(self, kind: str, value: object) -> Json:
+        result = await self._context.execute_activity(kind, to_payload(value), unless=self._stop)
         if is_stopped(result):
             raise _StoppedError
         return result
 
     async def _publish(self) -> None:
         # What a worker needs to hear answers at the forge is shown with it.
-        seen = [*self._seen, *self._spent]
-        heard = {**self._at, "seen": seen} if self._public.get("asks") and self._at else {}
+        heard: dict[str, object] = {}
+        if self._public.get("asks") and self._next is not None:
+            accepted = self._next.opened.accepted
+            seen = [*self._seen, *self._spent]
+            heard = {"start": to_payload(self._start), "accepted": to_payload(accepted), "seen": seen}
         await self._context.publish({**self._public, **heard})
 
-    async def _report(self, *, urgent: bool, turn: str = "") -> None:
+    async def _report(self, *, urgent: bool, turn: Literal["", "pause", "go_on"] = "") -> None:
         """Bring the comment up to date where people would see a difference. What fails is told next time."""
-        turns = cast("int", self._public.get("turn", 0))
+        turns = self._public.get("turn", 0)
         seen = get_notify_key(self._public)
-        if not self._at or self._at["accepted"] is None:
+        if self._next is None or self._next.opened.accepted is None:
             return
         if not urgent and seen == self._told[0] and turns - self._told[1] < REPORT_INTERVAL:
             return
-        told = {"public": self._public, "ids": self._ids, "urgent": urgent, "turn": turn}
-        result = await self._context.execute_activity("report", {**self._at, **told})
-        if get_error(result) is None and cast("JsonObject", result)["reported"]:
+        value = ReportInput(
+            start=self._start,
+            accepted=self._next.opened.accepted,
+            public=self._public,
+            ids=self._ids,
+            urgent=urgent,
+            turn=turn,
+        )
+        result = await self._context.execute_activity("report", to_payload(value))
+        if get_error(result) is None and from_payload(ReportOutput, result).reported:
             self._told = seen, turns
 
     async def _open_pull_request(self, *, patiently: bool = True) -> None:
         step = self._execute_with_retry if patiently else self._execute
-        result = await step("request", {**self._at, "public": self._public})
+        result = await step("request", self._build_thread_input())
         if get_error(result) is None:
-            self._request = self._public["request"] = result
+            self._request = self._public["request"] = cast("PullRequestView | None", result)
             await self._publish()
 
     async def _end(self, status: str) -> Json:
         """Leave everything as people should find it, whatever the end is."""
         self._public.update(asks=None, error=None)
         await self._publish()
-        if status == "stopped" and self._order["head"] != self._order["opened"]["head"]:
-            left = await self._execute_until_done("salvage", self._order)
-            pushed = self._public["pushed"]
-            self._public.update(left or {}, pushed=pushed or (left or {}).get("pushed", False))
-        self._public.update(status=status, phase="done", draft=bool(self._order.get("draft")))
-        if self._at["accepted"] is not None:
+        if status == "stopped" and self._order.head != self._order.opened.head:
+            await self._salvage()
+        self._public.update(status=status, phase="done", draft=bool(self._order.draft))
+        if self._order.opened.accepted is not None:
             await self._close(status)
-        finished = {"done": status in _SUCCESS_STATUSES, "repository": self._public["repository"]}
-        await self._execute_with_retry("clean", {"start": self._start, **finished})
+        done, repository = status in _SUCCESS_STATUSES, self._public.get("repository", "")
+        await self._execute_with_retry(
+            "clean", CleanInput(start=self._start, done=done, repository=repository)
+        )
         await self._publish()
         kept = ("id", "status", "branch", "commit", "pushed", "request", "head")
-        return {name: self._public[name] for name in kept}
+        return {name: self._public.get(name) for name in kept}
+
+    async def _salvage(self) -> None:
+        """Push what there is."""
+        result = await self._execute_until_done("salvage", lambda: self._order)
+        if result is None:
+            return
+        left = from_payload(PartialPush, result)
+        self._public.update(commit=left.commit, pushed=self._public.get("pushed", False) or left.pushed)
+        if left.kept:
+            self._public["kept"] = left.kept
 
     async def _close(self, status: str) -> None:
-        if status == "stopped" and self._public["pushed"] and (self._request is None or self._announced):
+        pushed = self._public.get("pushed", False)
+        if status == "stopped" and pushed and (self._request is None or self._announced):
             await self._open_pull_request()
-        closed = await self._execute_until_done(
-            "close", {**self._at, "public": self._public, "ids": self._ids}
-        )
-        if closed is not None and closed["request"] is not None:
-            self._request = self._public["request"] = closed["request"]
+        result = await self._execute_until_done("close", self._build_thread_input)
+        closed = from_payload(CloseOutput, result) if result is not None else None
+        if closed is not None and closed.request is not None:
+            self._request = self._public["request"] = closed.request
 
     async def _abandon(self) -> Json:
         """End before it has begun: what little may be there is tidied up."""
         self._stop = ""
         self._public.update(asks=None, error=None, status="stopped")
-        if self._start["forge"]["kind"] != "none":
-            known: JsonObject = {"start": self._start, "accepted": None}
-            await self._execute_until_done("close", {**known, "public": self._public, "ids": list[str]()})
-        await self._execute_with_retry("clean", {"start": self._start, "done": False, "repository": ""})
+        if self._start.forge["kind"] != "none":
+            known = ThreadInput(start=self._start, accepted=None, public=self._public)
+            await self._execute_until_done("close", lambda: known)
+        await self._execute_with_retry("clean", CleanInput(start=self._start, done=False, repository=""))
         return await self._end_unstarted("stopped", None)
 
-    async def _end_unstarted(self, status: str, error: Json) -> Json:
+    async def _end_unstarted(self, status: str, error: ErrorView | None) -> Json:
         self._public.update(status=status, phase="done", error=error)
         await self._publish()
-        return {"id": self._start["id"], "status": status, "error": error}
+        return {"id": self._start.id, "status": status, "error": error}
 
 
-def _format_denial(answer: JsonObject) -> str:
-    reason = answer.get("reason")
-    return f"the person said: {reason}" if reason else DEFAULT_DENIAL_REASON
+def _to_error_view(error: Mapping[str, str]) -> ErrorView:
+    return {"code": error["code"], "message": error["message"], "hint": error.get("hint", "")}
+
+
+def _format_denial(answer: HumanAnswer) -> str:
+    return f"the person said: {answer.reason}" if answer.reason else DEFAULT_DENIAL_REASON

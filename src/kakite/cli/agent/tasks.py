@@ -6,13 +6,14 @@ A task or run is found by its id, by the beginning or end of it, or by ``#NUMBER
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import math
 import os
 import re
 import secrets
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -27,17 +28,20 @@ from kakite.cli.agent.worker import (
     check_can_act,
     check_on_ask,
     check_sandbox,
-    open_event_log,
+    open_task_logs,
     open_workflow_client,
 )
 from kakite.cli.console import escape_control, escape_one_line
 from kakite.cli.options import Branch, GivenFlags, Json, Repo, add_setting_options
 from kakite.errors import KakiteError, UsageError
+from kakite.installation import get_extra_install_command
 from kakite.terminal_text import replace_surrogates, replace_surrogates_in_json
 
 if TYPE_CHECKING:
+    from kakite.agent.observe.events import StoredEvent
     from kakite.agent.run.state import RunState
     from kakite.agent.run.store import RunFolder
+    from kakite.agent.worker.payloads import HumanAnswer, TaskInput
     from kakite.cli.settings import Settings
     from kakite.durable.client import WorkflowClient, WorkflowDescription
     from kakite.durable.temporal import TemporalWorkflowClient
@@ -148,26 +152,56 @@ def export(
     html: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a web page to FILE; - means standard output.")
     ] = None,
+    markdown: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write Markdown to FILE; - means standard output.")
+    ] = None,
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
     """Write all that happened in a run, without secrets: messages, calls, answers, changes, cost."""
-    from kakite.agent.observe.html_export import render_html
-    from kakite.agent.observe.trajectory import build_trajectory, to_json_lines, to_json_objects
+    from kakite.agent.observe.event_log import build_event_log, redact_events
     from kakite.redaction import build_redaction
 
-    if jsonl is None and html is None:
+    wanted = {"jsonl": jsonl, "html": html, "markdown": markdown}
+    files = {kind: name for kind, name in wanted.items() if name is not None}
+    if not files:
         raise UsageError(
             "you did not say what to write",
-            hint="give --jsonl FILE, --html FILE or both; - means standard output",
+            hint="give --jsonl FILE, --html FILE or --markdown FILE; - means standard output",
         )
-    if jsonl == html:
-        raise UsageError(f"both would go to `{html}`", hint="give two files")
-    told = to_json_objects(build_trajectory(_load_run(run_id, engine, address)), build_redaction(os.environ))
-    if jsonl is not None:
-        _write(jsonl, "".join(to_json_lines(told)))
-    if html is not None:
-        _write(html, render_html(told))
+    if len({*files.values()}) < len(files):
+        raise UsageError("two of them would go to one file", hint="give each its own file")
+    if html is not None or markdown is not None:
+        _check_templates()
+    run = _load_run(run_id, engine, address)
+    happened = redact_events(build_event_log(run), build_redaction(os.environ))
+    texts = {kind: _render(kind, happened) for kind in files}
+    for kind, text in texts.items():
+        _write(files[kind], text)
+
+
+def _check_templates() -> None:
+    """Refuse a page or Markdown where the library that makes them is not installed.
+
+    Raises:
+        UsageError: it is not (``missing_extra``).
+    """
+    if importlib.util.find_spec("jinja2") is None:
+        raise UsageError(
+            "the library that makes pages and Markdown is not installed",
+            hint=get_extra_install_command("agent"),
+            code="missing_extra",
+        )
+
+
+def _render(kind: str, events: Sequence[StoredEvent]) -> str:
+    from kakite.agent.observe.renderers.html import render_html
+    from kakite.agent.observe.renderers.jsonl import render_json_lines
+    from kakite.agent.observe.renderers.markdown import render_markdown
+
+    if kind == "jsonl":
+        return "".join(render_json_lines(events))
+    return render_html(events) if kind == "html" else render_markdown(events)
 
 
 def _load_run(run_id: str, engine: str, address: str) -> RunState:
@@ -221,26 +255,26 @@ def submit(
 ) -> None:
     """Give the workers a task without an issue, and print the task's id."""
     from kakite.agent.git.url import find_enclosing_repository, parse_repo_url
+    from kakite.agent.worker.payloads import to_payload
     from kakite.agent.worker.workflow import TASK_WORKFLOW
     from kakite.cli.settings import load_settings
 
     repository = parse_repo_url(find_enclosing_repository(repo)).url
     settings = load_settings(given, repository=repository)
+    given_task = _build_task_input(task, repository, branch, settings, on_ask)
     # An argument may have bytes that are no letters.
-    start = cast(
-        "dict[str, Any]",
-        replace_surrogates_in_json(_build_task_input(task, repository, branch, settings, on_ask)),
-    )
+    start = cast("dict[str, object]", replace_surrogates_in_json(to_payload(given_task)))
     if engine == "embedded":  # else the workers are on other machines
         asyncio.run(check_sandbox(settings.sandbox))
-    _run_with_client(engine, address, lambda client: client.submit(start["id"], TASK_WORKFLOW.label, start))
-    typer.echo(json.dumps({"id": start["id"]}) if as_json else start["id"])
+    _run_with_client(engine, address, lambda client: client.submit(given_task.id, TASK_WORKFLOW.label, start))
+    typer.echo(json.dumps({"id": given_task.id}) if as_json else given_task.id)
 
 
 def _build_task_input(
     task: str, repository: str, branch: str | None, settings: Settings, on_ask: str
-) -> dict[str, Any]:
+) -> TaskInput:
     from kakite.agent.run.store import choose_branch_name
+    from kakite.agent.worker.payloads import TaskInput
 
     if not task.strip():
         raise UsageError("the task is empty")
@@ -249,17 +283,16 @@ def _build_task_input(
     check_on_ask(on_ask)
     check_can_act(settings.approve, on_ask)
     name = secrets.token_hex(4)
-    return {
-        "id": f"task:{name}",
-        "forge": {"kind": "none"},
-        "trigger": None,
-        "title": task.strip().splitlines()[0][:200],
-        "text": task,
-        "repository": repository,
-        "branch": choose_branch_name(branch, task, name),
-        "settings": build_task_settings(settings),
-        "on_ask": on_ask,
-    }
+    return TaskInput(
+        id=f"task:{name}",
+        forge={"kind": "none"},
+        title=task.strip().splitlines()[0][:200],
+        text=task,
+        repository=repository,
+        branch=choose_branch_name(branch, task, name),
+        settings=build_task_settings(settings),
+        on_ask=on_ask,
+    )
 
 
 def show(task: TaskId, engine: Engine = "embedded", address: Address = "", as_json: Json = False) -> None:
@@ -356,16 +389,16 @@ def logs(
     as_json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
 ) -> None:
     """Print what happened in a task on this machine, one line for each event."""
-    from kakite.agent.observe.event_log import format_line
+    from kakite.agent.observe.renderers.terminal import format_log_line
     from kakite.durable.client import END_STATES, wait_until_ended
 
     async def print_log(client: WorkflowClient, task: str) -> None:
         over = (await client.describe(task)).state in END_STATES or not follow
         watching = asyncio.create_task(wait_until_ended(client, task, math.inf, _POLL_INTERVAL))
         try:
-            async for line in open_event_log().follow(task, lambda: over or watching.done()):
+            async for line in open_task_logs().follow(task, lambda: over or watching.done()):
                 typer.echo(
-                    json.dumps(line, ensure_ascii=False) if as_json else escape_control(format_line(line))
+                    json.dumps(line, ensure_ascii=False) if as_json else escape_control(format_log_line(line))
                 )
         finally:
             watching.cancel()
@@ -496,16 +529,12 @@ def format_task_row(standing: WorkflowDescription) -> tuple[str, str, str, str]:
     return standing.id, state.replace("_", " "), escape_one_line(branch), title
 
 
-def build_answer(answer: str, reason: str) -> dict[str, Any]:
-    """Return an answer as a workflow takes it."""
+def build_answer(answer: str, reason: str) -> HumanAnswer:
+    """Return the answer of the person at this terminal."""
+    from kakite.agent.worker.payloads import HumanAnswer
+
     by = os.environ.get("USER", "")
-    return {
-        "answer": answer,
-        "reason": replace_surrogates(reason),
-        "by": by,
-        "via": "terminal",
-        "budget": None,
-    }
+    return HumanAnswer(answer=answer, reason=replace_surrogates(reason), by=by, via="terminal", budget=None)
 
 
 def _require_user() -> None:

@@ -27,8 +27,8 @@ from kakite.installation import get_extra_install_command
 if TYPE_CHECKING:
     from kakite.agent.forges.base import Forge
     from kakite.agent.forges.labels import LabelConfig
-    from kakite.agent.observe.event_log import EventLog
     from kakite.agent.observe.events import RunEvent
+    from kakite.agent.observe.task_logs import TaskLogs
     from kakite.agent.run.state import Task
     from kakite.agent.worker.activities import TaskActivities, WorkerDeps
     from kakite.agent.worker.loop import RepositoryConfig, WorkerLoop
@@ -305,7 +305,7 @@ def _build_worker_deps(settings: Settings, forge_activities: Any, view: WorkerVi
     from kakite.cli.settings import build_tool_settings
     from kakite.workspace import ensure_state_folder
 
-    log = open_event_log()
+    log = open_task_logs()
 
     def on_event(task: str, event: RunEvent) -> None:
         log.create_listener(task)(event)
@@ -443,12 +443,12 @@ def ensure_agent_folder() -> Path:
     return folder
 
 
-def open_event_log() -> EventLog:
+def open_task_logs() -> TaskLogs:
     """Return what this machine's workers write of their tasks."""
-    from kakite.agent.observe.event_log import EventLog
+    from kakite.agent.observe.task_logs import TaskLogs
     from kakite.redaction import build_redaction
 
-    return EventLog(ensure_agent_folder() / "logs", build_redaction(os.environ))
+    return TaskLogs(ensure_agent_folder() / "logs", build_redaction(os.environ))
 
 
 def open_forge(place: Mapping[str, Any], environ: Mapping[str, str]) -> Forge:

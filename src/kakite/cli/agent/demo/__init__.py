@@ -24,7 +24,7 @@ from kakite.agent.forges.labels import LabelConfig
 from kakite.agent.forges.local.forge import LocalForge
 from kakite.agent.issues.activities import ForgeActivities
 from kakite.agent.issues.triage import make_branch_name
-from kakite.agent.observe.events import RunEvent, StepFinished
+from kakite.agent.observe.events import RunEvent, RunStepEvent
 from kakite.agent.run.state import RunState
 from kakite.agent.worker.activities import WorkerDeps, open_activities
 from kakite.agent.worker.loop import RepositoryConfig, WorkerLoop
@@ -189,7 +189,7 @@ def _make_rival_listener(terminal: RunView, world: _DemoFolders) -> Callable[[st
 
     def listen(_task: str, event: RunEvent) -> None:
         terminal.show(event)
-        if isinstance(event, StepFinished) and event.step.kind == "commit" and not pushed:
+        if isinstance(event, RunStepEvent) and event.kind == "commit" and not pushed:
             pushed.append(_push_as_rival(world))
             terminal.console.print(f"[cyan]… meanwhile somebody else pushes {pushed[0]} to {_BRANCH}[/]")
 

@@ -10,7 +10,7 @@ from kakite.errors import UsageError
 from kakite.workspace.atomic_file import FileSlot
 from kakite.workspace.errors import WorkspaceError
 
-DEFAULT_DENYLIST = (
+DEFAULT_DENYLIST: tuple[str, ...] = (
     # version control
     ".git",
     ".hg",

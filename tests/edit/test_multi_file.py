@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.edit import CreateFile, DeleteFile, Edit, EditError, MoveFile, Operation, apply_to_files, parse
+from kakite.edit import (
+    CreateFile,
+    DeleteFile,
+    Edit,
+    EditError,
+    MoveFile,
+    Operation,
+    apply_to_files,
+    parse,
+    render_for_person,
+)
 from kakite.edit.multi_file import clean_path
 
 FILES = {"src/a.py": "a = 1\n", "src/b.py": b"b = 1\r\n"}
@@ -296,3 +306,15 @@ def test_a_whole_file_that_is_the_same_changes_nothing() -> None:
     assert apply_to_files({"x": "a\n"}, [CreateFile(path="x", text="a\n", overwrite="always")]).files == ()
     empty = apply_to_files({"x": "\n"}, [CreateFile(path="x", text="a\n", overwrite="always")])
     assert [(change.path, change.indices) for change in empty.files] == [("x", (0,))]
+
+
+@pytest.mark.parametrize("search", ['a = 1\nb = f("x")', 'b = f("x")', "nothing like it"])
+def test_text_that_is_not_in_a_notebooks_json_is_told_where_cells_are_edited(search: str) -> None:
+    cell = '{"cell_type": "code", "source": ["a = 1\\n", "b = f(\\"x\\")"]}'
+    text = f'{{"cells": [{cell}], "nbformat": 4}}\n'
+    for path, is_told in (("src/n.ipynb", True), ("N.IPYNB", True), ("n.json", False)):
+        edit = Edit(search=search, replace="a = 2", path=path)
+        (failure,) = apply_to_files({path: text}, [edit], partial=True).failures
+        assert failure.code in {"not_found", "near_miss"}
+        assert ("text_editor" in failure.hint) is is_told
+        assert render_for_person([failure]).count("text_editor") == is_told

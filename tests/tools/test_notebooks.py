@@ -193,3 +193,29 @@ async def test_a_line_like_that_which_is_there_stays_and_can_go(desk: Desk) -> N
     await desk.done("text_editor", **call, old_str="z", new_str="q")
     await desk.done("text_editor", **call, old_str="--- cell 9, code ---\nq", new_str="q")
     assert json.loads(desk.read("a.ipynb"))["cells"][2]["source"] == ["x = 1\n", "q"]
+
+
+@layouts
+@pytest.mark.parametrize("preview", [False, True])
+async def test_a_replacement_that_breaks_the_json_is_refused(
+    desk: Desk, layout: dict[str, Any], preview: bool
+) -> None:
+    data = notebook(**layout)
+    desk.write("a.ipynb", data)
+    call = {"path": "a.ipynb", "search": "y = 2", "preview": preview}
+    code, said = await desk.refused("search_and_replace", **call, replace='y = "2"')
+    assert code == "broken_notebook"
+    assert "text_editor" in said
+    assert desk.read("a.ipynb") == data
+
+
+async def test_a_replacement_that_keeps_the_json_valid_or_mends_it_is_made(desk: Desk) -> None:
+    desk.write("a.ipynb", notebook(indent=1))
+    await desk.done("search_and_replace", path="a.ipynb", search="y = 2", replace='y = \\"2\\"')
+    assert json.loads(desk.read("a.ipynb"))["cells"][1]["source"][2] == 'y = "2"'
+    desk.write("b.ipynb", b'{"cells": [')
+    await desk.done("search_and_replace", path="b.ipynb", search="[", replace="[[")
+    assert desk.read("b.ipynb") == b'{"cells": [['
+    desk.write("a.json", notebook(indent=1))
+    await desk.done("search_and_replace", path="a.json", search="y = 2", replace='y = "2"')
+    assert b'"y = "2""' in desk.read("a.json")

@@ -184,6 +184,26 @@ def test_what_is_denied_cannot_be_written(path: str, workspace: Workspace, root:
     assert list((root / ".git").iterdir()) == []
 
 
+_STARTED = """
+    .config/starship.toml .config/powerline/config.json .config/liquidpromptrc .zsh_plugins.txt .editrc
+    .oh-my-bash/custom/x.sh .config/sheldon/plugins.toml .local/share/omf/init.fish
+    .local/share/fish/vendor_conf.d/x.fish .config/alacritty/alacritty.toml .config/alacritty.toml
+    .alacritty.yml .config/ghostty/config .config/foot/foot.ini .config/rio/config.toml
+    .local/share/konsole/x.profile .hyper.js .Xresources .urxvt/ext/x .tmux/plugins/tpm/tpm .tmuxp/x.yaml
+    .config/waybar/config.jsonc .config/polybar/launch.sh .config/eww/eww.yuck .config/i3blocks/config
+    .xmobarrc .conkyrc .config/dunst/dunstrc .config/rofi/config.rasi .config/river/init .fluxbox/startup
+    .i3/config .config/xfce4/helpers.rc .local/share/gnome-shell/extensions/x/extension.js
+    .config/pipewire/pipewire.conf .config/user-dirs.dirs .vnc/xstartup .fehbg .skhdrc .lessfilter
+    .lesskey .config/bat/config .ripgreprc .curlrc .config/Kiro/User/settings.json
+    .config/Windsurf/User/tasks.json .vscode-oss/extensions/x/main.js .vscode-insiders/x
+    .config/dconf/user .local/share/nvim/site/plugin/x.lua .ideavimrc .nanorc .atom/init.coffee
+    .config/lazygit/config.yml .lazygit.yml .tigrc .config/tig/config .config/gh-dash/config.yml
+    .config/ranger/rc.conf .config/lf/lfrc .vifm/vifmrc .config/yazi/init.lua .config/mc/mc.ext.ini
+    .mc.menu .mailcap .forward .qmail .qmail-list .courier-x .procmailrc .mailfilter .dovecot.sieve
+    .mailrc .muttrc .config/neomutt/neomuttrc .config/aerc/aerc.conf .msmtprc .mbsyncrc .fetchmailrc
+    .offlineimaprc .rhosts .shosts .k5login .google_authenticator .config/Yubico/u2f_keys .Xauthority
+"""
+
 _RUN_OR_SECRET = [
     ".local/share/systemd/user/x.service",
     ".local/share/dbus-1/services/x.service",
@@ -223,6 +243,8 @@ _RUN_OR_SECRET = [
     ".theia/tasks.json",
     ".config/Code/User/settings.json",
     ".config/VSCodium/User/tasks.json",
+    "Library/Application Support/Kiro/User/settings.json",
+    "Library/Application Support/Sublime Text/Packages/User/x.py",
     ".config/Cursor/User/settings.json",
     ".vscode-server/data/Machine/settings.json",
     ".lvimrc",
@@ -267,6 +289,7 @@ _RUN_OR_SECRET = [
     ".s3cfg",
     ".terraformrc",
     ".password-store/x",
+    *_STARTED.split(),
 ]
 
 
@@ -282,7 +305,17 @@ def test_what_programs_run_at_a_start_or_a_login_and_keys_cannot_be_written(
     "path",
     [
         *(".npmrc", ".pre-commit-config.yaml", "mise/x", ".config/nextest.toml", "a.lua", ".envrc.example"),
-        *(".env", ".openhands/microagents/x.md", ".clinerules/x.md", "bin/x", ".config/starship.toml"),
+        *(".env", ".openhands/microagents/x.md", ".clinerules/x.md", "bin/x", ".config/other.toml"),
+        *(
+            "User/x",
+            "src/User/x",
+            ".vscodeignore",
+            ".vscode-test.mjs",
+            "tmux/x",
+            "style.less",
+            "forward",
+            ".qmailx",
+        ),
         *(".github/copilot-instructions.md", ".venv/x", "activate", ".local/lib/x", ".editorconfig"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.edit_batch import apply
 from kakite.edit.errors.model import EditError, EditFailure, FailureCode
+from kakite.edit.errors.person_messages import add_notebook_hint
 from kakite.edit.formats.target_file import is_same_file
 from kakite.edit.source_text import SourceText
 from kakite.edit.types import (
@@ -383,7 +384,8 @@ def _list_folders(path: str) -> list[str]:
 def _reindex_failure(failure: EditFailure, edits: Sequence[tuple[int, Edit]], path: str) -> EditFailure:
     """Return a failure of one file's batch with its number in the whole batch."""
     other = edits[failure.other][0] if failure.other >= 0 else -1
-    return with_fields(failure, index=edits[failure.index][0], other=other, path=path)
+    found = with_fields(failure, index=edits[failure.index][0], other=other, path=path)
+    return with_fields(found, hint=add_notebook_hint(found.hint, found))
 
 
 def _as_source(text: str | bytes | SourceText) -> SourceText:

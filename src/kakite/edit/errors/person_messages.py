@@ -79,9 +79,18 @@ _HINTS_JA: dict[str, str] = {
 }
 
 
+def add_notebook_hint(hint: str, failure: EditFailure) -> str:
+    """Return a hint, and for a text that is not in a notebook's JSON where its cells are edited."""
+    is_notebook = failure.path.lower().endswith(".ipynb")
+    return f"{hint}{_IN_CELLS}" if is_notebook and failure.code in {"not_found", "near_miss"} else hint
+
+
+_IN_CELLS = "; this edits the JSON of the notebook, to edit the text of its cells use the tool `text_editor`"
+
+
 def format_person_hint(failure: EditFailure) -> str:
     """Return what to do next; where only the edit itself can tell, what the model is told."""
-    told = _HINTS.get(failure.code, failure.hint)
+    told = add_notebook_hint(_HINTS[failure.code], failure) if failure.code in _HINTS else failure.hint
     return (
         f"{told}{_OR_ACCEPT.get(failure.code, '; or accept the suggestion')}" if failure.suggestion else told
     )

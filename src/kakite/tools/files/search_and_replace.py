@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -97,8 +98,29 @@ def _plan(scope: Scope, arguments: JsonObject) -> EditPlan:
     if not count:
         told = "\n".join(filter(None, (f"No occurrences found in {path}", _suggest(scope, edit, request))))
         raise ToolError(told, hint=_build_hint(request), code="not_found")
+    _check_notebook(edit)
     told = f"Successfully replaced {count} occurrence(s) in {path}{_describe_mode(request)}"
     return EditPlan(edits=(edit,), told=told, tells_diff=True)
+
+
+def _check_notebook(edit: FileEdit) -> None:
+    """Raise ``broken_notebook`` if a notebook would no longer be JSON: no program could open it."""
+    if not edit.path.lower().endswith(".ipynb") or not _is_json(edit.source.text):
+        return
+    if not _is_json(edit.to_source().text):
+        raise ToolError(
+            f"nothing was done: `{edit.path}` would no longer be valid JSON",
+            hint="edit the text of the cell with `text_editor`, which writes the JSON",
+            code="broken_notebook",
+        )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _suggest(scope: Scope, edit: FileEdit, request: _Request) -> str:

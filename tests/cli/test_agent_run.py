@@ -547,7 +547,7 @@ def test_a_model_that_cannot_be_reached_is_named_and_the_run_goes_on_later(remot
     outcome = kakite("agent", "run", "t", *arguments, *nowhere, "--approve", "all", home=home)
     assert outcome.code == 3
     run_id = kakite("agent", "list", "--json", home=home).json[0]["id"]
-    told = f"\nGo on with: kakite agent resume {run_id} --base-url http://127.0.0.1:9/v1\n"
+    told = f"\nContinue with: kakite agent resume {run_id} --base-url http://127.0.0.1:9/v1\n"
     assert told in outcome.stderr
     assert "openai:x at http://127.0.0.1:9/v1" in outcome.stderr
     assert (outcome.json["status"], outcome.json["error"]["code"]) == ("error", "model_unreachable")

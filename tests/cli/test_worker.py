@@ -363,7 +363,7 @@ def test_a_call_waits_for_its_answer_and_only_for_its_own(place: Path, model: An
     assert run(place, "logs", task, "--follow").stdout == told
     kept = [json.loads(line) for line in run(place, "logs", task, "--json").stdout.splitlines()]
     assert {each["task"] for each in kept} == {task}
-    assert [each["arguments"]["command"] for each in kept if each["event"] == "calling"][-1] == "echo 3 > c"
+    assert [each["arguments"]["command"] for each in kept if each["type"] == "call"][-1] == "echo 3 > c"
     assert "echo 3 > c" in run(place, "export", task, "--jsonl", "-").stdout
     nowhere = run(place, "logs", "task:nowhere")
     assert (nowhere.code, "task_unknown" in nowhere.stderr) == (2, True)

@@ -445,6 +445,12 @@ LITERAL = {
         "c\n    .e();\n",
         "function f() {\n    a\n    .b();\n    c\n    .e();\n    d();\n}\n",
     ),
+    "a rule of CSS below a property": (
+        "@media (a: 1) {\n\t--b: c;\n\t--d: e;\n}\n",
+        "--d: e;",
+        "--d: e;\n\t.f {\n\t\tg: h;\n\t}",
+        "@media (a: 1) {\n\t--b: c;\n\t--d: e;\n\t.f {\n\t\tg: h;\n\t}\n}\n",
+    ),
     "lines of a patch": (
         "@@ -1,3 +1,3 @@\n a\n-b\n+c\n d\n",
         "a",

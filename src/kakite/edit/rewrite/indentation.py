@@ -112,7 +112,8 @@ _ENVIRONMENT = re.compile(
 """What begins a block of TeX, of a template, of Swift."""
 _ASSIGNS = re.compile(r"[\w)\]>]\s=$")
 """The end of a line whose value comes below it."""
-_NEXT_CALL = re.compile(r"\??\.\w|[?]\s(?!- )")
+_NEXT_CALL = re.compile(r"\??\.\w(?![^(]*[{,]$)|[?]\s(?!- )")
+"""A call of what stands above, or a branch of a condition; a class of CSS is neither."""
 _THEN = re.compile(r"(?:then|do)\b")
 _LETTER = re.compile(r"\w")
 _WORD = re.compile(r"[\w./-]+")

@@ -218,6 +218,22 @@ async def test_the_editor_takes_edits_in_the_format_that_is_said(
         assert refused.is_error
 
 
+async def test_patterns_of_models_say_the_format(local: Setup) -> None:
+    name = local.task.model.rpartition(":")[2]
+    async with local.with_(ToolSettings(edit_format={"other*": "patch", name: "anchors"})).open() as box:
+        assert "edit_lines" in await names(box)
+
+
+async def test_a_file_must_be_read_before_it_is_edited_if_that_is_asked(place: Path, kind: str) -> None:
+    made = setup_in(place, kind)
+    edit = call("text_editor", command="str_replace", path="a", old_str="1", new_str="2")
+    async with made.with_(ToolSettings(require_read=True)).open() as box:
+        await box.call(call("run_command", command="echo 1 > a"))
+        assert (await box.call(edit)).code == "not_read"
+        await box.call(call("text_editor", command="view", path="a"))
+        assert not (await box.call(edit)).is_error
+
+
 ENDS: list[tuple[str, Callable[[Setup, Any], Setup]]] = [
     (
         "missing",

@@ -100,6 +100,17 @@ def test_our_own_variable_of_the_editor_goes_over_the_other(folder: Path) -> Non
     assert found.text_editor_mcp.enabled
 
 
+def test_the_edit_format_is_one_word_or_one_for_each_pattern_of_models(folder: Path) -> None:
+    own(folder, "edit_format: {'*kimi*': quote, 'openai:*': patch}\nrequire_read: yes\n")
+    found = load(folder)
+    assert found.edit_format == {"*kimi*": "quote", "openai:*": "patch"}
+    assert found.require_read
+    assert load(folder, KAKITE_EDIT_FORMAT="anchors").edit_format == "anchors"
+    assert load(folder, KAKITE_EDIT_FORMAT="{glm*: anchors}").edit_format == {"glm*": "anchors"}
+    with pytest.raises(ConfigError):
+        load(folder, KAKITE_EDIT_FORMAT="{glm*: words}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["model: 2024-13-45", "hosts: " + "[" * 3000, "a: b: c", "\0"])
 def test_a_file_that_is_no_yaml_is_told_as_such_wherever_it_lies(folder: Path, text: str) -> None:

@@ -400,6 +400,8 @@ async def test_anchors_over_mcp(tmp_path: Path) -> None:
 def test_a_model_edits_as_is_known_to_be_best(model: str, format_: str) -> None:
     assert choose_format(model) == format_ == resolve_format("auto", model)
     assert resolve_format("anchors", model) == "anchors"
+    assert resolve_format({"no-such": "patch"}, model) == format_
+    assert resolve_format({"no-such": "patch", "*": "anchors"}, model) == "anchors"
 
 
 def test_an_unknown_format_is_refused() -> None:

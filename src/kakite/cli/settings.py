@@ -116,6 +116,7 @@ def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_hosts)]
 
 
+Format = Literal["auto", "quote", "anchors", "patch"]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
@@ -203,9 +204,13 @@ class Settings(BaseModel):
         default_factory=lambda: TextEditorSettings.model_validate({}),
         description="The editor of a run: `enabled`, `on_failure`, `mcp_server`",
     )
-    edit_format: Literal["auto", "quote", "anchors", "patch"] = Field(
+    edit_format: Annotated[Format | dict[str, Format], BeforeValidator(_parse_names)] = Field(
         "auto",
-        description="How a run's model names the text to edit; `auto`: what works best with the model",
+        description="How a run's model names the text to edit, also by patterns of models; `auto`: what "
+        "works best with the model",
+    )
+    require_read: bool = Field(
+        default=False, description="Whether a run's model must read a file before it edits it"
     )
     after_edit: Annotated[
         dict[str, list[str]], BeforeValidator(_parse_commands), AfterValidator(_check_commands)
@@ -350,7 +355,12 @@ def build_tool_settings(settings: Settings) -> ToolSettings:
         name=said.mcp_server.name,
         command=said.mcp_server.command,
     )
-    return ToolSettings(editor=choice, edit_format=settings.edit_format, servers=settings.servers)
+    return ToolSettings(
+        editor=choice,
+        edit_format=settings.edit_format,
+        require_read=settings.require_read,
+        servers=settings.servers,
+    )
 
 
 def check_flags(given: Mapping[str, object]) -> Settings:

@@ -39,8 +39,10 @@ class ToolSettings:
     """The tools of a run besides ``run_command``."""
 
     editor: EditorSettings = EditorSettings()
-    edit_format: str = "auto"
-    """How the model names the text that it edits with Kakite's own editor."""
+    edit_format: str | Mapping[str, str] = "auto"
+    """How the model names the text that it edits with Kakite's own editor; also by patterns of models."""
+    require_read: bool = False
+    """Whether Kakite's own editor edits only files that the model has read."""
     servers: tuple[str, ...] = ()
     """Names of servers in the person's own files that the model may use besides. They run on the host."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False, compare=False)

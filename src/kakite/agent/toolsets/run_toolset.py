@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from kakite.agent.observe.events import ResourceMissing
-from kakite.agent.run.deps import RunDeps
+from kakite.agent.run.deps import RunDeps, ToolSettings
 from kakite.agent.run.prompt import PromptInputs, PromptPart, build_prompt_parts
 from kakite.agent.run.state import RunState
 from kakite.agent.toolsets.external import ExternalServers, build_unknown_tool_result, open_external_servers
@@ -30,7 +30,7 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: RunDeps)
     toolset = SandboxToolset(
         tooling.editor,
         partial(sandbox.build_process_spec, env=run.environment),
-        partial(_build_serve_command, sandbox, edit_format),
+        partial(_build_serve_command, sandbox, tooling, edit_format),
         lambda error: parts.listener(ResourceMissing(what="editor", code=error.code, message=error.message)),
     )
     stack.push_async_callback(toolset.close)
@@ -136,6 +136,9 @@ class RunToolset:
         return build_unknown_tool_result(call, [tool.name for tool in self._tools])
 
 
-def _build_serve_command(sandbox: Sandbox, edit_format: EditFormat, sets: str) -> tuple[str, ...]:
+def _build_serve_command(
+    sandbox: Sandbox, tooling: ToolSettings, edit_format: EditFormat, sets: str
+) -> tuple[str, ...]:
     words = (*sandbox.kakite, "serve", "--root", sandbox.project, "--tools", sets)
-    return (*words, "--edit-format", edit_format) if edit_format != "quote" else words
+    words += ("--edit-format", edit_format) if edit_format != "quote" else ()
+    return (*words, "--require-read") if tooling.require_read else words

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 EDITOR_NAME = "text_editor"
 
@@ -46,12 +49,19 @@ def choose_format(model: str) -> EditFormat:
     return "quote"
 
 
-def resolve_format(said: str, model: str = "") -> EditFormat:
+def resolve_format(said: str | Mapping[str, str], model: str = "") -> EditFormat:
     """Return the format that is meant: of ``auto`` that of the model, as far as it is known.
+
+    A mapping says it for models by patterns of their names, with or without the provider; the first that fits
+    counts, and ``auto`` if none does.
 
     Raises:
         UsageError: there is no such format.
     """
+    if not isinstance(said, str):
+        names = (model.lower(), model.lower().rpartition(":")[2])
+        fitting = (known for glob, known in said.items() if any(fnmatchcase(name, glob) for name in names))
+        said = next(fitting, "auto")
     if said == "auto":
         return choose_format(model)
     for known in FORMATS:

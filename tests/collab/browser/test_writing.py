@@ -92,9 +92,9 @@ async def test_what_is_written_without_a_connection_comes_in_when_it_is_back(fol
     async with room(folder) as made:
         ann = await made.person("Ann", page)
         ben = await made.person("Ben", page)
-        await ann.tab.context.set_offline(True)
         await made.server.end()
         await ann.tab.locator("#state.bad").wait_for()
+        await ann.tab.context.set_offline(True)
         await ann.put("Ann: ")
         await ann.write("in the tunnel 山")
         made.server = await made.further.enter_async_context(serving(folder, port=made.server.port))

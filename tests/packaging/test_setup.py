@@ -54,7 +54,11 @@ class Clone:
             command, env=dict(self.environ), capture_output=True, timeout=WITHIN, check=True
         )
         found = {canonicalize_name(each["name"]): each["version"] for each in json.loads(done.stdout)}
-        return {name: found[name] for name in found if name not in {"pip", "setuptools", "kakite"}}
+        return {
+            name: found[name]
+            for name in found
+            if name not in {"pip", "setuptools", "kakite", "kakite-testing"}
+        }
 
     def drop(self, name: str) -> None:
         """Take a package out of the lock."""

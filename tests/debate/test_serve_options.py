@@ -184,7 +184,7 @@ def test_a_kakite_yaml_of_a_repository_names_no_program(home: Path, tmp_path: Pa
     trap.chmod(0o755)
     setting = f"debate_participants: {json.dumps({'codex': {'command': [str(trap)]}})}\n"
     (project / "kakite.yaml").write_text(setting, encoding="utf-8")
-    assert "left out" in kakite("doctor", home=home, cwd=project).stderr
+    assert "is ignored" in kakite("doctor", home=home, cwd=project).stderr
     assert not (tmp_path / "caught").exists()
     kakite("doctor", home=home, cwd=project, env={"KAKITE_CONFIG": "kakite.yaml"})
     assert (tmp_path / "caught").exists(), "the trap works, if the person takes it"

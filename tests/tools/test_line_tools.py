@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
+from tests.bounds import WITHIN
 from tests.tools.conftest import Desk, lines
 
 pytestmark = pytest.mark.anyio
@@ -308,7 +309,10 @@ async def test_what_would_be_larger_than_a_file_may_be_is_refused_before_it_is_m
 
 
 @pytest.mark.slow  # it is given little time
-async def test_more_places_than_are_taken_at_once_are_told_as_such_and_with_a_way_on(desk: Desk) -> None:
+async def test_more_places_than_are_taken_at_once_are_told_as_such_and_with_a_way_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kakite.tools.search.regex_search.TIME_LIMIT", WITHIN)  # not what is tried here
     desk.write("x", b"abc" * 100_001)
     code, told = await desk.refused("search_and_replace", path="x", search="abc", replace="d")
     assert (code, "100,000 places" in told, "start_line" in told) == ("too_slow", True, True)

@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from kakite.cli.exit_codes import run_and_exit
 from kakite.durable.workflow import Json, Workflow, WorkflowContext, is_stopped
 from kakite.errors import ExternalError
 
@@ -227,4 +228,5 @@ def start_worker(where: object, pace: dict[str, Any] | None = None) -> subproces
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
+    # Ended as the command is: the threads of Temporal's runtime must not meet an interpreter that goes down.
+    run_and_exit(lambda: sys.exit(asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kakite.tools.toolset import ToolCall
+from kakite.tools.toolset import Image, ToolCall
 
 FAILED_PREFIX = "[this tool call failed]\n"
 """Stands before a failed result where a provider's format has no flag for failures."""
@@ -16,9 +16,10 @@ Finish = Literal["stop", "tool_calls", "length", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
-    """Text from the person, or from us in the person's place."""
+    """Text and pictures from the person, or from us in the person's place."""
 
     text: str
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ Imports pydantic-ai, so only ``open_model`` imports this module, when a provider
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
 import string
@@ -21,6 +22,7 @@ import httpx2
 from pydantic_ai import exceptions
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.messages import (
+    BinaryContent,
     InstructionPart,
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -34,6 +36,7 @@ from pydantic_ai.messages import (
     TextPartDelta,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
@@ -153,7 +156,7 @@ class TextDeltaReader:
 
 def _to_request_part(message: UserMessage | ToolMessage, *, flags_failures: bool) -> ModelRequestPart:
     if isinstance(message, UserMessage):
-        return UserPromptPart(content=replace_surrogates(message.text))
+        return UserPromptPart(content=_to_user_content(message))
     marked = message.is_error and not flags_failures
     return ToolReturnPart(
         tool_name=_sanitize_tool_name(message.tool),
@@ -163,6 +166,14 @@ def _to_request_part(message: UserMessage | ToolMessage, *, flags_failures: bool
         # model reads code worse when it is escaped.
         outcome="failed" if message.is_error and flags_failures else "success",
     )
+
+
+def _to_user_content(message: UserMessage) -> str | list[UserContent]:
+    text = replace_surrogates(message.text)
+    if not message.images:
+        return text
+    pictures = [BinaryContent(base64.b64decode(each.data), media_type=each.mime) for each in message.images]
+    return [*([text] if text.strip() else []), *pictures]
 
 
 def _to_tool_definition(tool: Tool) -> ToolDefinition:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from kakite.agent.run.limits import RunUsage, UsageLimits
 from kakite.agent.run.state import ReachedLimit, RunStatus, StepKind
-from kakite.models.messages import Finish
+from kakite.models.messages import Finish, Usage
 from kakite.tools.toolset import JsonObject
 
 
@@ -219,6 +219,46 @@ class PriceUnknown:
     model: str
 
 
+TurnEndReason = Literal["answered", "interrupted", "failed", "limit", "budget", "stuck", "refused"]
+"""Why a session's turn ended: the model has answered; the person stopped it; something outside failed, as the
+model's provider; a limit; the model went round in circles, or would not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted:
+    """A message of the person began a turn of a session."""
+
+    type: ClassVar[str] = "turn_started"
+    text: str
+    checkpoint: str = ""
+    """The id of the checkpoint of the files before it; empty: there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringReceived:
+    """What the person wrote while the model was at work has been taken in."""
+
+    type: ClassVar[str] = "steering"
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    """A turn of a session has ended, and it is the person's move."""
+
+    type: ClassVar[str] = "turn_ended"
+    reason: TurnEndReason
+    text: str
+    """The model's last words, or the message of the error."""
+    code: str = ""
+    """Of the error."""
+    context_tokens: int = 0
+    """How much of the model's window the next request takes, about."""
+    context_window: int = 0
+    usage: Usage = Usage()
+    """What the whole session has used."""
+
+
 StoredEvent = (
     TaskEvent
     | UserMessageEvent
@@ -239,6 +279,9 @@ LiveEvent = (
     | FindingsReported
     | PushRejected
     | PriceUnknown
+    | TurnStarted
+    | SteeringReceived
+    | TurnEnded
 )
 """What is news while a run goes on."""
 

@@ -50,26 +50,32 @@ class ToolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunDeps:
-    """The dependencies of a run. Whoever starts a run chooses them."""
+class SessionDeps:
+    """The dependencies of a conversation with tools. Whoever starts it chooses them."""
 
     record: RunFolder
-    mirror: Mirror
-    relay: SandboxRemote
-    """What the sandbox reaches the mirror by."""
     sandbox: Sandbox
     limits: ResourceLimits
     """Those of the sandbox."""
     model: Model
     rules: Sequence[Rule]
     approver: Approver
-    author: tuple[str, str]
-    """Name and e-mail address that commits carry."""
     days: DailyUsageStore | None = None
     """Where what all tasks of a day use up is added up; None: nowhere."""
     tooling: ToolSettings = field(default_factory=ToolSettings)
     """What the person's settings say of editor and further servers."""
     stream: bool = False
+    listener: RunListener = lambda _event: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDeps(SessionDeps):
+    """The dependencies of a run, which works in a clone of its own and pushes its branch."""
+
+    mirror: Mirror
+    relay: SandboxRemote
+    """What the sandbox reaches the mirror by."""
+    author: tuple[str, str]
+    """Name and e-mail address that commits carry."""
     aside: CheckpointRefs | None = None
     """Where work in progress is kept beside the branch; None: it is not."""
-    listener: RunListener = lambda _event: None

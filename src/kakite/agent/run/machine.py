@@ -37,6 +37,7 @@ from kakite.agent.run.state import (
     Plan,
     ProjectInstruction,
     ReachedLimit,
+    RewindPoint,
     RunState,
     RunStatus,
     RunStep,
@@ -145,6 +146,11 @@ class ContinueRebaseAction:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitAction:
+    """It is the person's move: the model has answered."""
+
+
+@dataclass(frozen=True, slots=True)
 class FinishAction:
     """Nothing is left to do."""
 
@@ -158,6 +164,7 @@ Action = (
     | CommitAction
     | PushAction
     | ContinueRebaseAction
+    | WaitAction
     | FinishAction
 )
 
@@ -165,6 +172,100 @@ Action = (
 def create_run_state(task: Task, base: str) -> RunState:
     """Return the state of a run in which nothing was said yet."""
     return RunState(task=task, base=base, messages=(_build_user_message("plan", task=task.text),))
+
+
+def create_session_state(task: Task) -> RunState:
+    """Return the state of a session in which nothing was said yet."""
+    return RunState(task=task, base="", phase="idle")
+
+
+def on_prompt(run: RunState, message: UserMessage, point: RewindPoint) -> RunState:
+    """Take in a message that the person sent while the model was not at work: its turn begins.
+
+    What had stopped the turn before is forgiven, as ``resume_run`` does; limits are not.
+    """
+    if run.refused:
+        run = _append_user_message(run, load_prompt("refused"))
+    text = "\n\n".join((*run.notes, message.text))
+    run = replace(
+        run, phase="chat", status=None, reached=(), refused=False, stuck=False, failures=0, notes=()
+    )
+    point = replace(point, message=len(run.messages))
+    return replace(
+        run,
+        title=run.title or point.text,
+        points=(*run.points, point),
+        messages=(*run.messages, replace(message, text=text)),
+    )
+
+
+def on_steering(run: RunState, message: UserMessage) -> RunState:
+    """Take in what the person wrote while the model is at work: it goes with the next request.
+
+    A turn that had just ended goes on.
+    """
+    run = replace(run, phase="chat")
+    if run.pending:
+        return replace(run, notes=(*run.notes, message.text))
+    return replace(run, messages=(*run.messages, message))
+
+
+def on_turn_stopped(run: RunState, status: RunStatus | None = None) -> RunState:
+    """Take in that a turn ended before the model was done: a limit, a circle, a refusal or an error."""
+    reached = find_reached_limits(run) if status == "budget" else ()
+    run = _answer_pending(run, load_prompt("not_performed"))
+    return replace(run, phase="idle", status=status, reached=reached)
+
+
+def on_turn_interrupted(run: RunState, partial: str = "", *, by: Literal["person", "crash"]) -> RunState:
+    """Take in that a turn was cut off, by the person or by the end of the process.
+
+    ``partial`` is how far the reply had come. The model hears of it with the next message: what was under
+    way may have had any effect.
+    """
+    if run.phase != "chat":
+        return run
+    if run.started:
+        run = on_tool_interrupted(run)
+    run = _answer_pending(run, load_prompt("not_performed"))
+    if partial.strip():
+        run = replace(run, messages=(*run.messages, Reply(text=partial)))
+    note = load_prompt("turn_interrupted" if by == "person" else "turn_crashed").strip()
+    return replace(run, phase="idle", notes=(*run.notes, note))
+
+
+def rewind_conversation(run: RunState, message: int) -> RunState:
+    """Return the session as it was before the message of this index was sent; what it cost stays.
+
+    Raises:
+        ValueError: there is no such point.
+    """
+    kept = tuple(point for point in run.points if point.message < message)
+    if len(kept) == len(run.points) or run.points[len(kept)].message != message:
+        raise ValueError(f"there is no point before message {message}")
+    condensed = run.condensed if run.condensed and run.condensed.made <= message else None
+    return replace(
+        run,
+        phase="idle",
+        messages=run.messages[:message],
+        points=kept,
+        condensed=condensed,
+        pending=(),
+        started=False,
+        notes=(),
+        marks=(),
+        refused=False,
+        stuck=False,
+        status=None,
+        summary="",
+    )
+
+
+def _answer_pending(run: RunState, text: str) -> RunState:
+    """Answer all calls that were not begun: providers refuse a conversation in which one has no result."""
+    while run.pending:
+        run = _complete_call(run, ToolResult(text=text, is_error=True, code="interrupted"), 0.0)
+    return run
 
 
 def on_sandbox_selected(run: RunState, sandbox: str, project: str) -> RunState:
@@ -176,10 +277,7 @@ def on_sandbox_selected(run: RunState, sandbox: str, project: str) -> RunState:
         return replace(run, sandbox=sandbox)
     if run.started:
         run = on_tool_interrupted(run)
-    while run.pending:
-        run = _complete_call(
-            run, ToolResult(text=load_prompt("undone"), is_error=True, code="interrupted"), 0.0
-        )
+    run = _answer_pending(run, load_prompt("undone"))
     run = replace(run, sandbox=sandbox, environment=None)
     return _append_user_message(run, load_prompt("moved").format(project=project))
 
@@ -221,8 +319,10 @@ def next_action(run: RunState) -> Action:
     if stop := _find_stop_status(run):
         return FinishAction(stop)
     match run.phase:
-        case "plan" | "act" | "resolve":
+        case "plan" | "act" | "resolve" | "chat":
             return _next_model_action(run)
+        case "idle":
+            return WaitAction()
         case "inspect":
             return InspectionAction(run.plan.check if run.plan else "")
         case "commit":
@@ -306,7 +406,7 @@ def on_reply(run: RunState, reply: Reply, seconds: float = 0.0) -> RunState:
 def _apply_reply(run: RunState, reply: Reply) -> RunState:
     if reply.finish == "refused":
         return replace(run, refused=True)
-    if reply.calls and run.plan is None:
+    if reply.calls and run.plan is None and run.phase != "chat":
         run = replace(run, plan=parse_plan(reply.text))
     if run.plan:
         run = replace(run, plan=mark_steps_done(run.plan, reply.text))
@@ -397,10 +497,10 @@ def _apply_new_plan(run: RunState, plan: Plan) -> RunState:
 
 def _deliver_notes(run: RunState) -> RunState:
     """Tell the model what there is to tell, if it can be told now."""
-    waits = run.pending or run.phase in {"rebase", "done"}
+    waits = run.pending or run.phase in {"rebase", "done", "idle"}
     if not run.notes or waits:
         return run
-    phase = run.phase if run.phase in {"plan", "act", "resolve"} else "act"
+    phase = run.phase if run.phase in {"plan", "act", "resolve", "chat"} else "act"
     return _append_user_message(replace(run, notes=(), phase=phase), "\n\n".join(run.notes))
 
 
@@ -539,6 +639,8 @@ def _next_model_action(run: RunState) -> Action:
 def _on_final_reply(run: RunState, text: str) -> RunState:
     if run.phase == "resolve":
         return replace(run, phase="rebase")
+    if run.phase == "chat":
+        return replace(run, phase="idle", summary=text)
     if run.plan is None:
         plan = parse_plan(text)
         if plan is None and is_refusal(text) and _has_only_viewed(run):

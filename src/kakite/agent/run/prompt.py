@@ -40,6 +40,10 @@ class PromptInputs:
     """And its tools."""
     servers: tuple[str, ...] = ()
     """Further servers whose tools are offered."""
+    conversation: bool = False
+    """Whether a person takes part, in their own folder; else it is a run, in a clone of its own."""
+    skills: str = ""
+    """The list of skills; empty: there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +58,18 @@ class PromptPart:
 def build_prompt_parts(equipment: PromptInputs) -> tuple[PromptPart, ...]:
     """Return the parts: what is to be done, commands, the editor, git, further tools, and the rules last."""
     network = f"system_network_{equipment.network}"
+    kind = "_chat" if equipment.conversation else ""
     return (
-        _build_part("system", project=equipment.project),
+        _build_part(f"system{kind}", project=equipment.project),
         PromptPart(
             f"commands, network {equipment.network}",
             _join_texts(load_prompt("system_commands"), load_prompt(network)),
         ),
         _build_editor_part(equipment),
-        _build_part("system_git"),
+        _build_part(f"system_git{kind}"),
         *_build_server_parts(equipment.servers),
-        _build_part("system_rules"),
+        *((PromptPart("skills", equipment.skills),) if equipment.skills else ()),
+        _build_part(f"system_rules{kind}"),
     )
 
 

@@ -6,38 +6,27 @@ RunSession holds the work tree and the tools of one run, and executes the action
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Literal, assert_never
+from typing import assert_never
 
 from kakite.agent.git.mirror import GitError, Mirror
 from kakite.agent.git.worktree import TreeSnapshot, Worktree, lint_diff
 from kakite.agent.observe.event_log import (
-    build_call_event,
-    build_reply_event,
-    build_result_event,
     build_step_event,
     build_summary_event,
 )
 from kakite.agent.observe.events import (
     FindingsReported,
-    ModelRequestStarted,
-    ModelTextDelta,
-    PlanCreated,
     PreparationStarted,
-    PriceUnknown,
     PushRejected,
 )
-from kakite.agent.run import compaction, machine
+from kakite.agent.run import machine
 from kakite.agent.run.agents_md import load_agents_md
 from kakite.agent.run.approvals import TimedApprover
-from kakite.agent.run.compaction import CONTEXT_OVERFLOW, Compactor, RequestOverhead, on_context_overflow
 from kakite.agent.run.deps import RunDeps
-from kakite.agent.run.limits import DailyUsageError, RunUsage, UsageLimits
-from kakite.agent.run.prompt import load_prompt, update_system_prompt
+from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import (
     CHECK_CALL_ID,
     REFUSAL_CODES,
@@ -47,19 +36,16 @@ from kakite.agent.run.state import (
     Task,
     get_exit_code,
 )
-from kakite.agent.toolsets.run_toolset import RunToolset, StartCallback, ignore_start, open_run_toolset
+from kakite.agent.run.turns import TurnExecutor, record_usage
+from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError
-from kakite.models.model import ModelError, connect_model
-from kakite.sandbox import AUTO, ResourceLimits, Sandbox, find_exceeded_limit, set_up
-from kakite.sandbox.disk_limits import DEEPEST
-from kakite.tools.toolset import ToolCall, ToolResult
+from kakite.models.model import connect_model
+from kakite.sandbox import AUTO, Sandbox, set_up
+from kakite.tools.toolset import ToolCall
 
 CHECK_TIMEOUT = 900  # s
-_MAX_FILES = 200  # changed files that are named beside a summary
 _NOT_FOUND_EXIT_CODES = (126, 127)
 """The exit codes of a shell that cannot start what it was told to."""
-_KILLED_EXIT_CODE = 137
-"""The exit code of what was killed."""
 
 
 @asynccontextmanager
@@ -91,7 +77,7 @@ async def open_run_session(
         run = machine.on_sandbox_selected(run, kind, parts.sandbox.project)
         parts.record.save(run)
         run = await _run_setup(await _load_instructions(run, checkout, parts), parts)
-        run = await _record_usage(run, parts)
+        run = await record_usage(run, parts)
         parts.record.save(run)
         parts.listener(PreparationStarted(what="server"))
         stack.enter_context(parts.sandbox.allow_network())  # not before: set-up has a network of its own
@@ -101,7 +87,7 @@ async def open_run_session(
             run = machine.on_editor_unavailable(run, toolbox.editor_error)
             parts.record.save(run)
         session = RunSession(run, parts, checkout, toolbox, patience)
-        stack.push_async_callback(session.wait_pending_usage)
+        stack.push_async_callback(session.turns.wait_pending_usage)
         yield session
 
 
@@ -124,22 +110,6 @@ async def _run_setup(run: RunState, parts: RunDeps) -> RunState:
     return run
 
 
-async def _record_usage(run: RunState, parts: RunDeps) -> RunState:
-    """Add what the run used up since it was last booked to the day, and look at what the day's sum is.
-
-    Storing the run is up to whoever asked, at once: until then it would be booked twice after a crash.
-    """
-    if parts.days is None:
-        return run
-    since, now = run.spent - run.booked, datetime.now(UTC)
-    try:
-        today = await asyncio.to_thread(parts.days.add, since, now)
-    except BaseException:
-        parts.record.save(run)  # where the day cannot be had: what was paid for is not asked for again
-        raise
-    return machine.record_usage(run, today)
-
-
 def _get_sandbox_kind(task: Task, sandbox: Sandbox) -> str:
     """Return the words that choose the same kind of sandbox again, whatever works by then."""
     return sandbox.kind if task.sandbox == AUTO else task.sandbox
@@ -160,16 +130,6 @@ async def _create_worktree(
         await checkout.create(history)
 
 
-def _add_limit_hint(
-    limit: Literal["disk", "files"], limits: ResourceLimits, result: ToolResult
-) -> ToolResult:
-    """Return the result of a command that was killed, with the limit that it was killed for."""
-    files = f"{limits.files:,} files, {DEEPEST} folders deep"
-    most = files if limit == "files" else f"{limits.disk >> 20:,} MiB"
-    hint = f"hint: the limit `{limit}`: this task may keep {most} at most; delete what is not needed"
-    return replace(result, text=f"{result.text}\n{hint}", details={**result.details, "limit": limit})
-
-
 class RunSession:
     """One run in progress: executes the actions of the state machine."""
 
@@ -184,10 +144,9 @@ class RunSession:
         self._checkout = checkout
         self._toolbox = toolbox
         self._patience = patience
-        self._memory = Compactor(parts.model)
+        self.turns = TurnExecutor(parts, toolbox, patience, self._list_changed_files)
+        """Asks the model and calls tools."""
         self._emit = parts.listener
-        self._adding: tuple[RunUsage, asyncio.Task[RunUsage]] | None = None
-        """What is on its way to the day's sum, and who brings it."""
 
     @property
     def editor_error(self) -> KakiteError | None:
@@ -196,43 +155,14 @@ class RunSession:
 
     def save(self, run: RunState) -> RunState:
         """Store the run, and return it."""
-        self._parts.record.save(run)
-        return run
+        return self.turns.save(run)
 
     async def finish(self, run: RunState) -> RunState:
         """Store a run that ended by itself, with all that it used up added to the day."""
-        await self._finish_recording_usage(run)
-        run = self.save(await _record_usage(run, self._parts))
+        await self.turns.finish_recording_usage(run)
+        run = self.save(await record_usage(run, self._parts))
         self._emit(build_summary_event(run))
         return run
-
-    async def wait_pending_usage(self) -> None:
-        """Let what is on its way come to its end."""
-        if self._adding is not None:
-            await asyncio.gather(self._adding[1], return_exceptions=True)
-
-    async def _record_usage_in_background(self, run: RunState) -> RunState:
-        """Book what the run used up; where no limit of the day asks for its sum, that is not waited for.
-
-        A process that is killed just then leaves it out of a sum that nothing depends on.
-        """
-        days = self._parts.days
-        if days is None or run.task.daily != UsageLimits():
-            return await _record_usage(run, self._parts)
-        since, now = run.spent - run.booked, datetime.now(UTC)
-        self._adding = since, asyncio.create_task(asyncio.to_thread(days.add, since, now))
-        return machine.record_usage(run, run.day + since)
-
-    async def _finish_recording_usage(self, run: RunState) -> None:
-        """Wait until what was booked last is in the day's sum; where it cannot be, it is not booked."""
-        if self._adding is None:
-            return
-        (since, adding), self._adding = self._adding, None
-        try:
-            await adding
-        except DailyUsageError:
-            self._parts.record.save(replace(run, booked=run.booked - since))
-            raise
 
     async def perform(
         self, run: RunState, action: machine.Action, meanwhile: Callable[[], object] = lambda: None
@@ -241,10 +171,10 @@ class RunSession:
 
         ``meanwhile`` is called when the model is asked, for what can be done until it has answered.
         """
-        await self._finish_recording_usage(run)
+        await self.turns.finish_recording_usage(run)
         match action:
             case machine.ModelRequestAction():
-                return await self._ask_model(run, meanwhile)
+                return await self.turns.ask_model(run, meanwhile)
             case machine.ToolCallAction(call):
                 return await self._run_tool(run, call)
             case machine.InspectionAction(check):
@@ -260,74 +190,14 @@ class RunSession:
             case _:
                 assert_never(action)
 
-    async def _ask_model(self, run: RunState, meanwhile: Callable[[], object]) -> RunState:
-        run = update_system_prompt(run, self._toolbox.get_prompt_parts())
-        fixed = RequestOverhead(instructions=run.system, tools=await self._toolbox.list_tools())
-        if await asyncio.to_thread(self._memory.should_compact, run, fixed):
-            return await self._compact(run, fixed)
-        self._emit(ModelRequestStarted(turn=run.usage.requests + 1))
-        meanwhile()
-        on_text: Callable[[str], None] | None = None
-        if self._parts.stream and run.plan:  # the plan is for us; it is shown when it is whole
-            on_text = lambda text: self._emit(ModelTextDelta(text=text))  # noqa: E731 - one of two values
-        began = time.monotonic()
-        try:
-            reply = await self._parts.model.reply(
-                fixed.instructions, compaction.get_visible_messages(run), fixed.tools, on_text
-            )
-        except ModelError as error:
-            if error.code != CONTEXT_OVERFLOW or (run.condensed and run.condensed.made == len(run.messages)):
-                raise
-            return await self._compact(
-                on_context_overflow(run, self._memory.count_request_tokens(run, fixed)), fixed
-            )
-        after = machine.on_reply(run, reply, time.monotonic() - began)
-        if reply.usage.cost_usd is None and run.usage.cost_usd is not None:
-            self._emit(PriceUnknown(model=run.task.model))
-        after = await self._record_usage_in_background(after)
-        if after.plan and (run.plan is None or after.plan.steps != run.plan.steps):
-            plan = after.plan
-            self._emit(PlanCreated(goal=plan.goal, steps=plan.steps, check=plan.check))
-        self._emit(build_reply_event(reply, after.usage.requests))
-        return after
-
-    async def _compact(self, run: RunState, fixed: RequestOverhead) -> RunState:
-        """Show the model less, and no more than that: it is asked again after this is stored."""
-        self._emit(PreparationStarted(what="context"))
-        files = (
-            (await self._checkout.list_changed_files(run.base))[:_MAX_FILES]
-            if await self._checkout.is_ready()
-            else ()
-        )
-        return await _record_usage(await self._memory.compact(run, fixed, files), self._parts)
+    async def _list_changed_files(self, run: RunState) -> Sequence[str]:
+        return await self._checkout.list_changed_files(run.base) if await self._checkout.is_ready() else ()
 
     async def _run_tool(self, run: RunState, call: ToolCall) -> RunState:
-        async def save_started() -> None:  # not before: who is still being asked has let nothing happen
-            await asyncio.to_thread(self.save, machine.on_tool_started(run))
-
-        result, seconds = await self._call(call, save_started)
-        run = machine.on_tool_finished(run, result, seconds)
-        if self.editor_error:
-            run = machine.on_editor_unavailable(run, self.editor_error)
+        run = await self.turns.run_tool(run, call)
         for commit in self._parts.relay.take_pushed_commits():
             run = self._emit_step(machine.on_model_push(run, commit))
         return run
-
-    async def _call(self, call: ToolCall, begins: StartCallback = ignore_start) -> tuple[ToolResult, float]:
-        self._emit(build_call_event(call))
-        began, waited = time.monotonic(), self._patience.seconds
-        result = await self._explain_kill(await self._toolbox.call(call, begins))
-        seconds = time.monotonic() - began - (self._patience.seconds - waited)
-        self._emit(build_result_event(call, result, seconds))
-        return result, seconds
-
-    async def _explain_kill(self, result: ToolResult) -> ToolResult:
-        """Add which limit a command was killed for, where that cannot be seen inside."""
-        if result.details.get("exit_code") != _KILLED_EXIT_CODE or result.details.get("limit"):
-            return result
-        folder, limits = self._parts.record.task, self._parts.limits
-        limit = await asyncio.to_thread(find_exceeded_limit, folder, limits)
-        return _add_limit_hint(limit, limits, result) if limit else result
 
     async def _inspect(self, run: RunState, check: str) -> RunState:
         if not await self._checkout.is_ready():
@@ -361,7 +231,7 @@ class RunSession:
     async def _check(self, check: str) -> tuple[RunStep, str]:
         arguments = {"command": check, "timeout": CHECK_TIMEOUT}
         self._patience.objection = ""  # of a call before, which nobody may be asked about now
-        result, seconds = await self._call(
+        result, seconds = await self.turns.call(
             ToolCall(id=CHECK_CALL_ID, name="run_command", arguments=arguments)
         )
         refused = result.code in REFUSAL_CODES

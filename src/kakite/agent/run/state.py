@@ -13,8 +13,11 @@ from kakite.models.text_tool_calls import ToolCallMode
 from kakite.processes import Network
 from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
 
-Phase = Literal["plan", "act", "inspect", "commit", "push", "resolve", "rebase", "done"]
-"""Whose move it is: the model's (plan, act, resolve) or ours (the others)."""
+Phase = Literal["plan", "act", "inspect", "commit", "push", "resolve", "rebase", "done", "chat", "idle"]
+"""Whose move it is: the model's (plan, act, resolve, chat), the person's (idle), or ours (the others)."""
+
+WorkspaceKind = Literal["clone", "folder", "worktree"]
+"""Where the work is done: a run's clone; the person's own folder; a git worktree of a session's own."""
 
 RunStatus = Literal["done", "no_changes", "limit", "budget", "stuck", "conflict", "refused"]
 """How a run ended by itself. All but ``done`` and ``no_changes`` can be resumed, as outside errors can."""
@@ -61,6 +64,8 @@ class Task:
     """How the model calls tools."""
     daily: UsageLimits = UsageLimits()
     """What all tasks of a day may use up together."""
+    workspace: WorkspaceKind = "clone"
+    """``clone`` for a run; a session has one of the others, and ``repository`` is then a folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +120,20 @@ class RunStep:
     """With which a command has ended; None: it was none, or has not."""
     forgiven: tuple[str, ...] = ()
     """In what a quoted text differed from the file, and was taken all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindPoint:
+    """A point that a session can be rewound to: right before a message of the person."""
+
+    message: int
+    """The index of that message in the conversation."""
+    text: str
+    """The message, shortened to a line."""
+    time: str
+    """When it was sent, ISO 8601 in UTC."""
+    checkpoint: str = ""
+    """The id of the checkpoint of the files; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +221,10 @@ class RunState:
     """The same call gave the same again and again, also after the model was told."""
     notes: tuple[str, ...] = ()
     """What the model is to be told as soon as all its calls are answered."""
+    title: str = ""
+    """What a session is about, in a line; empty before its first message."""
+    points: tuple[RewindPoint, ...] = ()
+    """Where a session can be rewound to, in order."""
 
 
 REFUSAL_CODES = frozenset(("approval_required", "denied"))

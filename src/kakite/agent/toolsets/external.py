@@ -150,6 +150,8 @@ class ExternalServers:
 
     toolset: Toolset
     """Approved."""
+    approved: ApprovedToolset | None = None
+    """What approves its calls; None: there are no servers."""
     servers: tuple[str, ...] = ()
     """Those that have tools."""
     missing: Mapping[str, KakiteError] = field(default_factory=dict[str, KakiteError])
@@ -247,6 +249,7 @@ async def open_external_servers(
     approved.record_untrusted_source("the repository")  # the model reads it before it can call anything
     return ExternalServers(
         toolset=ToolSearchToolset(approved, budget_tokens=DEFAULT_TOKEN_BUDGET),
+        approved=approved,
         servers=tuple(dict.fromkeys(host.resolve_tool_name(tool.name)[0] for tool in tools)),
         missing=missing,
         absence=host.explain_missing_tool,

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
 from kakite.agent.observe.events import ResourceMissing
-from kakite.agent.run.deps import RunDeps, ToolSettings
+from kakite.agent.run.deps import SessionDeps, ToolSettings
 from kakite.agent.run.prompt import PromptInputs, PromptPart, build_prompt_parts
 from kakite.agent.run.state import RunState
 from kakite.agent.toolsets.external import ExternalServers, build_unknown_tool_result, open_external_servers
 from kakite.agent.toolsets.sandbox_tools import EditorError, SandboxToolset
-from kakite.host import ApprovalConfig, ApprovedToolset
+from kakite.host import ApprovalConfig, ApprovedToolset, Rule
 from kakite.processes import Network
 from kakite.sandbox import Sandbox
 from kakite.tools.editor.edit_formats import EditFormat, resolve_format
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 
-async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: RunDeps) -> RunToolset:
+async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionDeps) -> RunToolset:
     """Start the servers of a run; they end with the stack.
 
     Raises:
@@ -75,7 +75,7 @@ class RunToolset:
     def __init__(
         self,
         run: RunState,
-        parts: RunDeps,
+        parts: SessionDeps,
         toolset: SandboxToolset,
         further: ExternalServers | None,
         beginning: StartNotifier,
@@ -87,6 +87,8 @@ class RunToolset:
         self._further = further
         self._beginning = beginning
         self._project = parts.sandbox.project
+        self._conversation = run.task.workspace != "clone"
+        self._mode_rules = len(parts.rules)
         self._network: Network = run.task.network
         self._edit_format: EditFormat = resolve_format(parts.tooling.edit_format, run.task.model)
         # Every command's output counts as text from outside: asking after each would be asking always. What a
@@ -113,8 +115,16 @@ class RunToolset:
                 edit_format=self._edit_format,
                 editor_tools=self._toolset.list_editor_tools(),
                 servers=self._further.servers if self._further else (),
+                conversation=self._conversation,
             )
         )
+
+    def set_approval(self, rules: Sequence[Rule], *, read_only: bool = False) -> None:
+        """Say what goes without a question from now on; ``read_only``: what changes anything is refused."""
+        for approved in filter(None, (self._approved, self._further and self._further.approved)):
+            approved.rules = (*rules, *approved.rules[self._mode_rules :])
+            approved.read_only = read_only
+        self._mode_rules = len(rules)
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the tools, the same ones every time."""

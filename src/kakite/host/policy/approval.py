@@ -316,6 +316,8 @@ _CHANGED_MESSAGE = (
     "the tool, or its server, changed while the person was asked. See what it is now, and call again"
 )
 
+_READ_ONLY_MESSAGE = "only calls that look are let go now"
+
 _UNMOVED_CODES = frozenset(("bad_arguments", "bad_path", "path_escapes", "file_not_found", "not_a_directory"))
 """Codes of a refusal to move that surely moved nothing."""
 
@@ -333,6 +335,8 @@ class ApprovedToolset:
     ) -> None:
         self.rules = tuple(rules)
         """May be exchanged at any time; holds from the next call on."""
+        self.read_only = False
+        """Whether every call that does more than look is refused, whatever rules and answers say."""
         self._toolset = toolset
         self._approver = approver
         self._setting = setting
@@ -448,6 +452,9 @@ class ApprovedToolset:
         )
 
     async def _decide(self, call: ToolCall, tool: Tool, subject: ToolIdentity) -> _FinalDecision:
+        if self.read_only and subject.effect != "read" and not is_view(tool, call):
+            refusal = _make_denied_result(call, _READ_ONLY_MESSAGE, "read_only")
+            return _FinalDecision(by="read-only", refusal=refusal)
         if (
             standing := self._decide_automatically(self._build_pending_call(call, tool, subject))
         ).decision == "ask":

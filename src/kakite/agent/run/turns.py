@@ -1,0 +1,231 @@
+"""Performs the two actions that every conversation has: asks the model, and calls a tool.
+
+What is spent on them is added up, and what the model sees is compacted. RunSession and Session build on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from kakite.agent.observe.event_log import build_call_event, build_reply_event, build_result_event
+from kakite.agent.observe.events import (
+    ModelRequestStarted,
+    ModelTextDelta,
+    PlanCreated,
+    PreparationStarted,
+    PriceUnknown,
+)
+from kakite.agent.run import compaction, machine
+from kakite.agent.run.approvals import TimedApprover
+from kakite.agent.run.compaction import CONTEXT_OVERFLOW, Compactor, RequestOverhead, on_context_overflow
+from kakite.agent.run.deps import SessionDeps
+from kakite.agent.run.limits import DailyUsageError, RunUsage, UsageLimits
+from kakite.agent.run.prompt import update_system_prompt
+from kakite.agent.run.state import RunState
+from kakite.agent.toolsets.run_toolset import RunToolset, StartCallback, ignore_start
+from kakite.models.model import ModelError
+from kakite.sandbox import ResourceLimits, find_exceeded_limit
+from kakite.sandbox.disk_limits import DEEPEST
+from kakite.tools.toolset import Tool, ToolCall, ToolResult
+
+_MAX_FILES = 200  # changed files that are named beside a summary
+_KILLED_EXIT_CODE = 137
+"""The exit code of what was killed."""
+
+
+async def record_usage(run: RunState, parts: SessionDeps) -> RunState:
+    """Add what the run used up since it was last booked to the day, and look at what the day's sum is.
+
+    Storing the run is up to whoever asked, at once: until then it would be booked twice after a crash.
+    """
+    if parts.days is None:
+        return run
+    since, now = run.spent - run.booked, datetime.now(UTC)
+    try:
+        today = await asyncio.to_thread(parts.days.add, since, now)
+    except BaseException:
+        parts.record.save(run)  # where the day cannot be had: what was paid for is not asked for again
+        raise
+    return machine.record_usage(run, today)
+
+
+class TurnExecutor:
+    """Asks the model and calls tools for one conversation."""
+
+    def __init__(
+        self,
+        parts: SessionDeps,
+        toolbox: RunToolset,
+        patience: TimedApprover,
+        list_changed_files: Callable[[RunState], Awaitable[Sequence[str]]],
+    ) -> None:
+        """Take what the conversation works with.
+
+        Args:
+            parts: its dependencies.
+            toolbox: its tools.
+            patience: what its approvals are asked through.
+            list_changed_files: names the files that differ from the start, for a summary.
+        """
+        self.partial = ""
+        """The text of the reply that streams now, as far as it has come."""
+        self.call_started = False
+        """Whether the call that is under way was let go: it may have had an effect."""
+        self._parts = parts
+        self._toolbox = toolbox
+        self._patience = patience
+        self._list_changed_files = list_changed_files
+        self._memory = Compactor(parts.model)
+        self._emit = parts.listener
+        self._adding: tuple[RunUsage, asyncio.Task[RunUsage]] | None = None
+        """What is on its way to the day's sum, and who brings it."""
+
+    def save(self, run: RunState) -> RunState:
+        """Store the run, and return it."""
+        self._parts.record.save(run)
+        return run
+
+    async def save_in_thread(self, run: RunState) -> RunState:
+        """Store the run while others go on, and return it; it is stored also where we are cancelled."""
+        saving = asyncio.ensure_future(asyncio.to_thread(self.save, run))
+        try:
+            return await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await asyncio.wait([saving])
+            raise
+
+    async def wait_pending_usage(self) -> None:
+        """Let what is on its way come to its end."""
+        if self._adding is not None:
+            await asyncio.gather(self._adding[1], return_exceptions=True)
+
+    async def _record_usage_in_background(self, run: RunState) -> RunState:
+        """Book what the run used up; where no limit of the day asks for its sum, that is not waited for.
+
+        A process that is killed just then leaves it out of a sum that nothing depends on.
+        """
+        days = self._parts.days
+        if days is None or run.task.daily != UsageLimits():
+            return await record_usage(run, self._parts)
+        since, now = run.spent - run.booked, datetime.now(UTC)
+        self._adding = since, asyncio.create_task(asyncio.to_thread(days.add, since, now))
+        return machine.record_usage(run, run.day + since)
+
+    async def finish_recording_usage(self, run: RunState) -> None:
+        """Wait until what was booked last is in the day's sum; where it cannot be, it is not booked."""
+        if self._adding is None:
+            return
+        (since, adding), self._adding = self._adding, None
+        try:
+            await adding
+        except DailyUsageError:
+            self._parts.record.save(replace(run, booked=run.booked - since))
+            raise
+
+    async def ask_model(self, run: RunState, meanwhile: Callable[[], object] = lambda: None) -> RunState:
+        """Ask the model to go on, or compact what it sees first.
+
+        ``meanwhile`` is called when it is asked, for what can be done until it has answered.
+        """
+        run = update_system_prompt(run, self._toolbox.get_prompt_parts())
+        fixed = RequestOverhead(instructions=run.system, tools=await self._toolbox.list_tools())
+        if await asyncio.to_thread(self._memory.should_compact, run, fixed):
+            return await self._compact(run, fixed)
+        self._emit(ModelRequestStarted(turn=run.usage.requests + 1))
+        meanwhile()
+        self.partial = ""
+        began = time.monotonic()
+        try:
+            reply = await self._parts.model.reply(
+                fixed.instructions,
+                compaction.get_visible_messages(run),
+                fixed.tools,
+                self._stream if self._should_stream(run) else None,
+            )
+        except ModelError as error:
+            if error.code != CONTEXT_OVERFLOW or (run.condensed and run.condensed.made == len(run.messages)):
+                raise
+            return await self._compact(
+                on_context_overflow(run, self._memory.count_request_tokens(run, fixed)), fixed
+            )
+        self.partial = ""
+        after = machine.on_reply(run, reply, time.monotonic() - began)
+        if reply.usage.cost_usd is None and run.usage.cost_usd is not None:
+            self._emit(PriceUnknown(model=run.task.model))
+        after = await self._record_usage_in_background(after)
+        if after.plan and (run.plan is None or after.plan.steps != run.plan.steps):
+            plan = after.plan
+            self._emit(PlanCreated(goal=plan.goal, steps=plan.steps, check=plan.check))
+        self._emit(build_reply_event(reply, after.usage.requests))
+        return after
+
+    def _should_stream(self, run: RunState) -> bool:
+        # The first reply of a run is its plan, which is for us: it is shown when it is whole.
+        return self._parts.stream and (run.plan is not None or run.phase == "chat")
+
+    def _stream(self, text: str) -> None:
+        self.partial += text
+        self._emit(ModelTextDelta(text=text))
+
+    async def compact(self, run: RunState) -> RunState:
+        """Show the model less from now on, because a person asked for it."""
+        run = update_system_prompt(run, self._toolbox.get_prompt_parts())
+        tools = await self._toolbox.list_tools()
+        return await self._compact(run, RequestOverhead(instructions=run.system, tools=tools))
+
+    def count_context(self, run: RunState, tools: Sequence[Tool]) -> int:
+        """Return how many tokens the next request would take."""
+        return self._memory.count_request_tokens(run, RequestOverhead(instructions=run.system, tools=tools))
+
+    async def _compact(self, run: RunState, fixed: RequestOverhead) -> RunState:
+        """Show the model less, and no more than that: it is asked again after this is stored."""
+        self._emit(PreparationStarted(what="context"))
+        files = (await self._list_changed_files(run))[:_MAX_FILES]
+        return await record_usage(await self._memory.compact(run, fixed, files), self._parts)
+
+    async def run_tool(self, run: RunState, call: ToolCall) -> RunState:
+        """Call the tool that is due, once it is approved."""
+
+        async def save_started() -> None:  # not before: who is still being asked has let nothing happen
+            self.call_started = True
+            await self.save_in_thread(machine.on_tool_started(run))
+
+        self.call_started = False
+        result, seconds = await self.call(call, save_started)
+        self.call_started = False
+        run = machine.on_tool_finished(run, result, seconds)
+        if self._toolbox.editor_error:
+            run = machine.on_editor_unavailable(run, self._toolbox.editor_error)
+        return run
+
+    async def call(self, call: ToolCall, begins: StartCallback = ignore_start) -> tuple[ToolResult, float]:
+        """Call a tool, and return its result and the seconds it took without the person's."""
+        self._emit(build_call_event(call))
+        began, waited = time.monotonic(), self._patience.seconds
+        result = await self._explain_kill(await self._toolbox.call(call, begins))
+        seconds = time.monotonic() - began - (self._patience.seconds - waited)
+        self._emit(build_result_event(call, result, seconds))
+        return result, seconds
+
+    async def _explain_kill(self, result: ToolResult) -> ToolResult:
+        """Add which limit a command was killed for, where that cannot be seen inside."""
+        if result.details.get("exit_code") != _KILLED_EXIT_CODE or result.details.get("limit"):
+            return result
+        folder, limits = self._parts.record.task, self._parts.limits
+        limit = await asyncio.to_thread(find_exceeded_limit, folder, limits)
+        return _add_limit_hint(limit, limits, result) if limit else result
+
+
+def _add_limit_hint(
+    limit: Literal["disk", "files"], limits: ResourceLimits, result: ToolResult
+) -> ToolResult:
+    """Return the result of a command that was killed, with the limit that it was killed for."""
+    files = f"{limits.files:,} files, {DEEPEST} folders deep"
+    most = files if limit == "files" else f"{limits.disk >> 20:,} MiB"
+    hint = f"hint: the limit `{limit}`: this task may keep {most} at most; delete what is not needed"
+    return replace(result, text=f"{result.text}\n{hint}", details={**result.details, "limit": limit})

@@ -1,0 +1,1 @@
+"""Sessions: a person and a model work together, in the person's own folder."""

@@ -1,0 +1,360 @@
+"""One conversation with tools, in the person's own folder: what a terminal, an editor and a program drive.
+
+A message begins a turn, and a reply without a call ends it. What is sent meanwhile goes with the next
+request. The state is stored after every step, as that of a run: any process can go on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal, Protocol
+
+from kakite.agent.observe.event_log import build_step_event
+from kakite.agent.observe.events import (
+    PreparationStarted,
+    SteeringReceived,
+    TurnEnded,
+    TurnEndReason,
+    TurnStarted,
+)
+from kakite.agent.run import machine
+from kakite.agent.run.approvals import TimedApprover
+from kakite.agent.run.compaction import get_run_window
+from kakite.agent.run.deps import SessionDeps
+from kakite.agent.run.prompt import load_prompt
+from kakite.agent.run.state import ProjectInstruction, RewindPoint, RunState
+from kakite.agent.run.turns import TurnExecutor, record_usage
+from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
+from kakite.errors import KakiteError, UsageError
+from kakite.host import MODES
+from kakite.models.messages import UserMessage
+from kakite.models.model import connect_model
+from kakite.sandbox import AUTO
+
+SessionMode = Literal["ask", "edits", "all", "plan"]
+"""What goes without a question, as a run's ``approve``; ``plan``: the model looks, and changes nothing."""
+
+UNLIMITED_TURNS = 1_000_000
+"""The limit of replies of a session: a person is there to stop it."""
+_TITLE_CHARS = 80
+
+
+class SessionError(UsageError):
+    """A session cannot do this now.
+
+    Codes: ``turn_running`` (wait for its end, or interrupt it), ``no_such_point``.
+    """
+
+    code = "turn_running"
+
+
+class FileCheckpoints(Protocol):
+    """Keeps the files of the project as they were before each message."""
+
+    async def create(self, label: str) -> str:
+        """Keep the files as they are now, and return the id of that; empty: they cannot be kept."""
+        ...
+
+    async def list_changes(self, checkpoint: str) -> Sequence[str]:
+        """Return the paths that differ between a checkpoint and now."""
+        ...
+
+    async def restore(self, checkpoint: str) -> Sequence[str]:
+        """Make the files as they were, and return the paths that were changed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """How a turn ended."""
+
+    reason: TurnEndReason
+    text: str
+    """The model's last words."""
+
+
+@asynccontextmanager
+async def open_session(
+    run: RunState,
+    deps: SessionDeps,
+    *,
+    instructions: Sequence[ProjectInstruction] = (),
+    checkpoints: FileCheckpoints | None = None,
+) -> AsyncGenerator[Session]:
+    """Make ready what a session needs; at the end its processes are gone, and its state is stored.
+
+    Args:
+        run: as it was stored, or as ``machine.create_session_state`` made it.
+        deps: what it works with.
+        instructions: what the person and the project say about how to work, for a session that begins.
+        checkpoints: keeps the files; None: nobody does, and a rewind changes the conversation alone.
+
+    Raises:
+        KakiteError: something outside failed.
+    """
+    async with AsyncExitStack() as stack:
+        deps.listener(PreparationStarted(what="sandbox"))
+        await deps.sandbox.prepare()
+        stack.push_async_callback(deps.sandbox.destroy)
+        await stack.enter_async_context(connect_model(deps.model))
+        run = machine.on_turn_interrupted(run, by="crash")
+        kind = deps.sandbox.kind if run.task.sandbox == AUTO else run.task.sandbox
+        run = machine.on_sandbox_selected(run, kind, deps.sandbox.project)
+        if machine.can_add_instructions(run):
+            run = machine.add_project_instructions(run, tuple(instructions))
+        deps.listener(PreparationStarted(what="server"))
+        stack.enter_context(deps.sandbox.allow_network())
+        patience = TimedApprover(deps.approver)
+        toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
+        session = Session(run, deps, toolset, patience, checkpoints)
+        stack.push_async_callback(session.close)
+        yield session
+
+
+class Session:
+    """A conversation in progress. One turn runs at a time."""
+
+    def __init__(
+        self,
+        run: RunState,
+        deps: SessionDeps,
+        toolset: RunToolset,
+        patience: TimedApprover,
+        checkpoints: FileCheckpoints | None,
+    ) -> None:
+        self.run = run
+        """The session as it stands after its last step."""
+        self._deps = deps
+        self._toolset = toolset
+        self._checkpoints = checkpoints
+        self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
+        self._emit = deps.listener
+        self._steering: list[UserMessage] = []
+        self._step: asyncio.Task[RunState] | None = None
+        """What is under way, for an interrupt to end."""
+        self._running = False
+        self._interrupted = False
+        self._apply_mode()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn is under way."""
+        return self._running
+
+    @property
+    def mode(self) -> SessionMode:
+        """What goes without a question."""
+        approve = self.run.task.approve
+        return (
+            "plan"
+            if approve == "plan"
+            else "all"
+            if approve == "all"
+            else "edits"
+            if approve == "edits"
+            else "ask"
+        )
+
+    async def prompt(self, message: UserMessage) -> TurnResult:
+        """Send a message, and let the model work until it has answered.
+
+        Raises:
+            SessionError: a turn is running.
+            KakiteError: something outside failed; the turn has ended, and all that was said is kept.
+        """
+        if self._running:
+            raise SessionError("a turn is running", hint="wait for its end, or interrupt it")
+        self._running, self._interrupted = True, False
+        try:
+            return await self._run_turn(message)
+        finally:
+            self._running = False
+
+    def steer(self, message: UserMessage) -> None:
+        """Send a message while a turn runs: the model gets it with its next request.
+
+        Raises:
+            SessionError: no turn is running; ``prompt`` begins one.
+        """
+        if not self._running:
+            raise SessionError("no turn is running", hint="send it as a message", code="turn_not_running")
+        self._steering.append(message)
+
+    def interrupt(self) -> None:
+        """End the turn that runs, with the processes of its call. ``prompt`` returns soon after."""
+        if self._running:
+            self._interrupted = True
+            if self._step is not None:
+                self._step.cancel()
+
+    def set_mode(self, mode: SessionMode) -> None:
+        """Say what goes without a question from the next call on."""
+        before = self.mode
+        task = replace(self.run.task, approve=mode)
+        run = replace(self.run, task=task)
+        if mode != before and "plan" in {mode, before}:
+            note = load_prompt("plan_mode" if mode == "plan" else "plan_mode_off").strip()
+            other = load_prompt("plan_mode_off" if mode == "plan" else "plan_mode").strip()
+            waiting = tuple(each for each in run.notes if each != other)
+            # Whoever switches there and back before the next message has switched nothing.
+            run = replace(run, notes=waiting if len(waiting) < len(run.notes) else (*waiting, note))
+        self.run = self._turns.save(run)
+        self._apply_mode()
+
+    async def compact(self) -> None:
+        """Show the model less of the conversation: a summary stands for what came before.
+
+        Raises:
+            SessionError: a turn is running.
+            ModelError: the model could not be asked for the summary.
+        """
+        self._check_idle()
+        self.run = self._turns.save(await self._turns.compact(self.run))
+        self._emit(build_step_event(self.run.steps[-1]))
+
+    async def list_rewind_changes(self, point: RewindPoint) -> Sequence[str]:
+        """Return the files that a rewind to this point would change."""
+        if self._checkpoints is None or not point.checkpoint:
+            return ()
+        return await self._checkpoints.list_changes(point.checkpoint)
+
+    async def rewind(
+        self, point: RewindPoint, *, files: bool = True, conversation: bool = True
+    ) -> Sequence[str]:
+        """Bring back the files, the conversation, or both, to right before a message.
+
+        Returns:
+            The paths of the files that were changed.
+
+        Raises:
+            SessionError: a turn is running, or there is no such point.
+        """
+        self._check_idle()
+        if point not in self.run.points:
+            raise SessionError("there is no such point to rewind to", code="no_such_point")
+        changed: Sequence[str] = ()
+        if files and self._checkpoints is not None and point.checkpoint:
+            changed = await self._checkpoints.restore(point.checkpoint)
+        if conversation:
+            self.run = self._turns.save(machine.rewind_conversation(self.run, point.message))
+        return changed
+
+    async def count_context_tokens(self) -> tuple[int, int]:
+        """Return how many tokens the next request takes, about, and how many the model can take."""
+        tools = await self._toolset.list_tools()
+        used = await asyncio.to_thread(self._turns.count_context, self.run, tools)
+        return used, get_run_window(self.run)
+
+    async def close(self) -> None:
+        """End what runs, and store the session."""
+        self.interrupt()
+        if self._step is not None:
+            with suppress(asyncio.CancelledError, Exception):  # whoever called `prompt` is told of it
+                await self._step
+        await self._turns.wait_pending_usage()
+
+    async def _run_turn(self, message: UserMessage) -> TurnResult:
+        point = await self._create_point(message)
+        self.run = await self._save(machine.on_prompt(self.run, message, point))
+        self._emit(TurnStarted(text=message.text, checkpoint=point.checkpoint))
+        try:
+            reason = await self._work()
+        except asyncio.CancelledError:
+            await self._end_interrupted()
+            raise
+        except KakiteError as error:
+            self.run = await self._save(machine.on_turn_stopped(self.run))
+            await self._finish("failed", error.message, error.code)
+            raise
+        await self._finish(reason, self.run.summary)
+        return TurnResult(reason=reason, text=self.run.summary)
+
+    async def _work(self) -> TurnEndReason:
+        """Do what is due until it is the person's move, and return why it is."""
+        while True:
+            await self._take_steering()
+            action = machine.next_action(self.run)
+            if self._interrupted:
+                await self._end_interrupted()
+                return "interrupted"
+            if isinstance(action, machine.WaitAction):
+                return "answered"
+            if isinstance(action, machine.FinishAction):
+                return await self._stop(action)
+            self._step = asyncio.create_task(self._perform(action))
+            try:
+                self.run = await self._save(await self._step)
+            except asyncio.CancelledError:
+                if not self._interrupted:  # we ourselves are ended
+                    self._step.cancel()
+                    raise
+            finally:
+                self._step = None
+
+    async def _perform(self, action: machine.Action) -> RunState:
+        await self._turns.finish_recording_usage(self.run)
+        match action:
+            case machine.ModelRequestAction():
+                return await self._turns.ask_model(self.run)
+            case machine.ToolCallAction(call):
+                return await self._turns.run_tool(self.run, call)
+            case _:
+                raise AssertionError(f"a session has no {type(action).__name__}")
+
+    async def _stop(self, action: machine.FinishAction) -> TurnEndReason:
+        self.run = await self._save(machine.on_turn_stopped(self.run, action.status))
+        match action.status:
+            case "limit" | "budget" | "stuck" | "refused" as reason:
+                return reason
+            case _:
+                return "answered"
+
+    async def _take_steering(self) -> None:
+        while self._steering:
+            message = self._steering.pop(0)
+            self.run = await self._save(machine.on_steering(self.run, message))
+            self._emit(SteeringReceived(text=message.text))
+
+    async def _end_interrupted(self) -> None:
+        run = replace(self.run, started=self._turns.call_started and bool(self.run.pending))
+        run = machine.on_turn_interrupted(run, self._turns.partial, by="person")
+        self.run = await self._save(run)
+
+    async def _finish(self, reason: TurnEndReason, text: str, code: str = "") -> None:
+        self.run = await self._save(await record_usage(self.run, self._deps))
+        used, window = await self.count_context_tokens()
+        self._emit(
+            TurnEnded(
+                reason=reason,
+                text=text,
+                code=code,
+                context_tokens=used,
+                context_window=window,
+                usage=self.run.usage,
+            )
+        )
+
+    async def _create_point(self, message: UserMessage) -> RewindPoint:
+        title = " ".join(message.text.split())[:_TITLE_CHARS] or "(picture)"
+        kept = await self._checkpoints.create(title) if self._checkpoints else ""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return RewindPoint(message=0, text=title, time=now, checkpoint=kept)
+
+    async def _save(self, run: RunState) -> RunState:
+        return await self._turns.save_in_thread(run)
+
+    async def _list_changed_files(self, run: RunState) -> Sequence[str]:
+        first = next((point.checkpoint for point in run.points if point.checkpoint), "")
+        return await self._checkpoints.list_changes(first) if self._checkpoints and first else ()
+
+    def _apply_mode(self) -> None:
+        mode = self.mode
+        self._toolset.set_approval(MODES["ask" if mode == "plan" else mode], read_only=mode == "plan")
+
+    def _check_idle(self) -> None:
+        if self._running:
+            raise SessionError("a turn is running", hint="wait for its end, or interrupt it")

@@ -1,0 +1,162 @@
+"""A session: turns, what is said meanwhile, interruptions, and going on with what is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kakite.agent.observe.events import ModelTextDelta, ToolCallEvent, TurnEnded
+from kakite.agent.session.session import SessionError
+from kakite.models.messages import Reply, ToolMessage, UserMessage
+from tests.agent.session.chats import Chat, run_command, say, text
+from tests.bounds import WITHIN
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+def chat(tmp_path: Path, *turns: dict[str, Any], **more: Any) -> Chat:
+    return Chat(folder=tmp_path / "s", project=tmp_path / "s" / "task" / "project", turns=turns, **more)
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(WITHIN):
+        while not condition():
+            await asyncio.sleep(0.01)  # noqa: ASYNC110 - events come by a plain listener
+
+
+async def test_a_message_begins_a_turn_and_a_reply_without_a_call_ends_it(tmp_path: Path) -> None:
+    scene = chat(tmp_path, run_command("echo hi > a"), say("Done."), say("It says hi."))
+    async with scene.open() as session:
+        first = await session.prompt(text("write a"))
+        assert (first.reason, first.text) == ("answered", "Done.")
+        assert (scene.project / "a").read_text() == "hi\n"
+        second = await session.prompt(text("what does it say?"))
+        assert second.text == "It says hi."
+        assert session.run.phase == "idle"
+        assert session.run.title == "write a"
+        assert [point.text for point in session.run.points] == ["write a", "what does it say?"]
+    deltas = "".join(event.text for event in scene.events if isinstance(event, ModelTextDelta))
+    assert deltas == "Done.It says hi."
+
+
+async def test_what_is_said_meanwhile_goes_with_the_next_request(tmp_path: Path) -> None:
+    scene = chat(
+        tmp_path,
+        run_command("until [ -e go ]; do sleep 0.05; done"),
+        say("Blue it is.", expect={"last_contains": ["make it blue"]}),
+    )
+    async with scene.open() as session:
+        turn = asyncio.create_task(session.prompt(text("make it red")))
+        await until(lambda: any(isinstance(each, ToolCallEvent) for each in scene.events))
+        session.steer(text("no, make it blue"))
+        (scene.project / "go").touch()
+        assert (await turn).text == "Blue it is."
+        with pytest.raises(SessionError):
+            session.steer(text("too late"))
+
+
+async def test_a_second_message_waits_for_the_turn(tmp_path: Path) -> None:
+    scene = chat(tmp_path, say("slow", pause=60), say("next"))
+    async with scene.open() as session:
+        turn = asyncio.create_task(session.prompt(text("one")))
+        await until(lambda: session.is_running)
+        with pytest.raises(SessionError):
+            await session.prompt(text("two"))
+        session.interrupt()
+        assert (await turn).reason == "interrupted"
+
+
+async def test_an_interrupt_ends_the_command_and_the_model_hears_of_it(tmp_path: Path) -> None:
+    scene = chat(
+        tmp_path,
+        run_command("touch begun; sleep 1000; touch late"),
+        say("Right.", expect={"last_contains": ["interrupted you", "go on", "effect is unknown"]}),
+    )
+    async with scene.open() as session:
+        turn = asyncio.create_task(session.prompt(text("wait long")))
+        await until((scene.project / "begun").exists)
+        began = asyncio.get_running_loop().time()
+        session.interrupt()
+        assert (await asyncio.wait_for(turn, WITHIN)).reason == "interrupted"
+        assert asyncio.get_running_loop().time() - began < 5
+        assert (await session.prompt(text("go on"))).text == "Right."
+    assert not (scene.project / "late").exists()
+    assert [each.reason for each in scene.events if isinstance(each, TurnEnded)] == [
+        "interrupted",
+        "answered",
+    ]
+
+
+async def test_calls_that_were_not_begun_are_answered_too(tmp_path: Path) -> None:
+    calls = [
+        {"tool": "run_command", "arguments": {"command": line}} for line in ("touch a; sleep 1000", "touch b")
+    ]
+    scene = chat(tmp_path, {"calls": calls}, say("Fine."))
+    async with scene.open() as session:
+        turn = asyncio.create_task(session.prompt(text("two")))
+        await until((scene.project / "a").exists)
+        session.interrupt()
+        await turn
+        await session.prompt(text("and now?"))
+        answers = [each for each in session.run.messages if isinstance(each, ToolMessage)]
+        assert ["unknown" in each.text for each in answers] == [True, False]
+        assert "not performed" in answers[1].text
+    assert not (scene.project / "b").exists()
+
+
+async def test_a_session_goes_on_in_another_process_as_it_was(tmp_path: Path) -> None:
+    first = chat(tmp_path, run_command("echo 1 > a"), say("One."))
+    async with first.open() as session:
+        await session.prompt(text("one"))
+        before = session.run
+    second = chat(
+        tmp_path, say("Two.", expect={"last_contains": ["two"], "last_lacks": ["Kakite was ended"]})
+    )
+    async with second.open() as session:
+        assert session.run.messages == before.messages
+        await session.prompt(text("two"))
+        kinds = [type(each) for each in session.run.messages]
+        assert kinds == [UserMessage, Reply, ToolMessage, Reply, UserMessage, Reply]
+
+
+async def test_plan_mode_only_looks_and_says_so(tmp_path: Path) -> None:
+    scene = chat(
+        tmp_path,
+        run_command("touch a", expect={"last_contains": ["Plan mode is on"]}),
+        say("1. touch a", expect={"tool_result": {"is_error": True, "contains": ["only calls that look"]}}),
+        run_command("touch a", expect={"last_contains": ["Plan mode is off"]}),
+        say("Done."),
+    )
+    async with scene.open() as session:
+        session.set_mode("plan")
+        assert (await session.prompt(text("how?"))).text == "1. touch a"
+        assert not (scene.project / "a").exists()
+        session.set_mode("all")
+        await session.prompt(text("do it"))
+        assert (scene.project / "a").exists()
+
+
+async def test_switching_the_mode_there_and_back_tells_the_model_nothing(tmp_path: Path) -> None:
+    scene = chat(tmp_path, say("Hi.", expect={"last_lacks": ["lan mode"]}))
+    async with scene.open() as session:
+        session.set_mode("plan")
+        session.set_mode("ask")
+        await session.prompt(text("hello"))
+
+
+async def test_a_rewind_takes_the_conversation_back(tmp_path: Path) -> None:
+    scene = chat(tmp_path, say("One."), say("Two."), say("Three.", expect={"last_contains": ["three"]}))
+    async with scene.open() as session:
+        await session.prompt(text("one"))
+        kept = session.run.messages
+        await session.prompt(text("two"))
+        spent = session.run.usage
+        await session.rewind(session.run.points[1])
+        assert session.run.messages == kept
+        assert session.run.usage == spent
+        with pytest.raises(SessionError):
+            await session.rewind(session.run.points[0].__class__(message=99, text="", time=""))
+        assert (await session.prompt(text("three"))).text == "Three."

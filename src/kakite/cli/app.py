@@ -12,8 +12,9 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from kakite import __version__
-from kakite.cli import collab, doctor, edit, history, sandbox, serve
+from kakite.cli import acp, collab, doctor, edit, history, sandbox, serve
 from kakite.cli.agent import run
+from kakite.cli.chat import command as chat
 from kakite.cli.debate import command as debate
 from kakite.cli.exit_codes import run_and_exit
 from kakite.cli.host import commands
@@ -46,7 +47,7 @@ class RootGroup(_OrderedGroup):
     """``kakite`` itself."""
 
     first = (
-        *("edit", "serve", "host", "agent", "debate", "collab", "sandbox"),
+        *("edit", "chat", "acp", "serve", "host", "agent", "debate", "collab", "sandbox"),
         *("undo", "history", "doctor"),
     )
     other_names: ClassVar[Mapping[str, str]] = {
@@ -121,6 +122,8 @@ app.add_typer(debate.app, name="debate")
 app.add_typer(commands.app, name="host", cls=HostGroup)
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(history.app, name="history")
+app.command("acp")(acp.acp)
+app.command("chat")(chat.chat)
 app.command("collab")(collab.collab)
 app.command("edit")(edit.edit)
 app.command("serve")(serve.serve)

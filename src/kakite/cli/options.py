@@ -230,19 +230,19 @@ def add_setting_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command a flag for each setting of a task, in the place of its parameter ``given``.
 
-    ``others`` are flags that say something else of themselves there. Without ``defaults`` none tells of one:
-    what is not said stays as it was.
+    ``others`` are flags that say something else of themselves there; None leaves one out. Without
+    ``defaults`` none tells of one: what is not said stays as it was.
     """
     own_words = (
         SETTING_FLAGS if defaults else {name: _strip_default(flag) for name, flag in SETTING_FLAGS.items()}
     )
-    flags = {**own_words, **others}
+    flags = {name: flag for name, flag in {**own_words, **others}.items() if flag is not None}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def wrapper(**arguments: Any) -> None:
             given = {name: arguments.pop(name) for name in flags}
-            if given["hosts"] is not None:
+            if given.get("hosts") is not None:
                 given["hosts"] = ",".join(given["hosts"])
             command(**arguments, given=given)
 

@@ -20,6 +20,8 @@ class UserMessage:
 
     text: str
     images: tuple[Image, ...] = ()
+    from_person: bool = False
+    """Whether the person wrote it just so; else it is ours, or a task that we put into words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ def chat(tmp_path: Path, *turns: dict[str, Any], **more: Any) -> Chat:
 
 async def until(condition: Any) -> None:
     async with asyncio.timeout(WITHIN):
-        while not condition():
-            await asyncio.sleep(0.01)  # noqa: ASYNC110 - events come by a plain listener
+        while not condition():  # noqa: ASYNC110 - events come by a plain listener
+            await asyncio.sleep(0.01)
 
 
 async def test_a_message_begins_a_turn_and_a_reply_without_a_call_ends_it(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ class UserMessageEvent:
 
     type: ClassVar[str] = "told"
     text: str
+    from_person: bool = False
+    """Whether the person of a session wrote it just so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,16 +186,20 @@ def on_prompt(run: RunState, message: UserMessage, point: RewindPoint) -> RunSta
     """
     if run.refused:
         run = _append_user_message(run, load_prompt("refused"))
-    text = "\n\n".join((*run.notes, message.text))
-    run = replace(
-        run, phase="chat", status=None, reached=(), refused=False, stuck=False, failures=0, notes=()
-    )
-    point = replace(point, message=len(run.messages))
+    if run.notes:
+        run = _append_user_message(run, "\n\n".join(run.notes))
     return replace(
         run,
+        phase="chat",
+        status=None,
+        reached=(),
+        refused=False,
+        stuck=False,
+        failures=0,
+        notes=(),
         title=run.title or point.text,
-        points=(*run.points, point),
-        messages=(*run.messages, replace(message, text=text)),
+        points=(*run.points, replace(point, message=len(run.messages))),
+        messages=(*run.messages, replace(message, from_person=True)),
     )
 
 
@@ -204,10 +208,8 @@ def on_steering(run: RunState, message: UserMessage) -> RunState:
 
     A turn that had just ended goes on.
     """
-    run = replace(run, phase="chat")
-    if run.pending:
-        return replace(run, notes=(*run.notes, message.text))
-    return replace(run, messages=(*run.messages, message))
+    run = replace(run, phase="chat", steering=(*run.steering, replace(message, from_person=True)))
+    return _deliver_notes(run)
 
 
 def on_turn_stopped(run: RunState, status: RunStatus | None = None) -> RunState:
@@ -230,6 +232,7 @@ def on_turn_interrupted(run: RunState, partial: str = "", *, by: Literal["person
     run = _answer_pending(run, load_prompt("not_performed"))
     if partial.strip():
         run = replace(run, messages=(*run.messages, Reply(text=partial)))
+    run = replace(run, messages=(*run.messages, *run.steering), steering=())
     note = load_prompt("turn_interrupted" if by == "person" else "turn_crashed").strip()
     return replace(run, phase="idle", notes=(*run.notes, note))
 
@@ -247,6 +250,7 @@ def rewind_conversation(run: RunState, message: int) -> RunState:
     return replace(
         run,
         phase="idle",
+        steering=(),
         messages=run.messages[:message],
         points=kept,
         condensed=condensed,
@@ -497,8 +501,11 @@ def _apply_new_plan(run: RunState, plan: Plan) -> RunState:
 
 def _deliver_notes(run: RunState) -> RunState:
     """Tell the model what there is to tell, if it can be told now."""
-    waits = run.pending or run.phase in {"rebase", "done", "idle"}
-    if not run.notes or waits:
+    if run.pending or run.phase in {"rebase", "done", "idle"}:
+        return run
+    if run.steering:
+        run = replace(run, messages=(*run.messages, *run.steering), steering=())
+    if not run.notes:
         return run
     phase = run.phase if run.phase in {"plan", "act", "resolve", "chat"} else "act"
     return _append_user_message(replace(run, notes=(), phase=phase), "\n\n".join(run.notes))

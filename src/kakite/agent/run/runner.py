@@ -185,7 +185,7 @@ class RunSession:
                 return await self._push(run)
             case machine.ContinueRebaseAction(conflicts):
                 return await self._on_rebase(run, await self._checkout.continue_rebase(conflicts, run.base))
-            case machine.FinishAction():
+            case machine.FinishAction() | machine.WaitAction():
                 return run
             case _:
                 assert_never(action)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kakite.agent.run.limits import RunUsage, UsageKind, UsageLimits
-from kakite.models.messages import InvalidToolCall, Message, Usage
+from kakite.models.messages import InvalidToolCall, Message, Usage, UserMessage
 from kakite.models.text_tool_calls import ToolCallMode
 from kakite.processes import Network
 from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
@@ -221,6 +221,8 @@ class RunState:
     """The same call gave the same again and again, also after the model was told."""
     notes: tuple[str, ...] = ()
     """What the model is to be told as soon as all its calls are answered."""
+    steering: tuple[UserMessage, ...] = ()
+    """What a session's person wrote while calls were under way: given to the model with their results."""
     title: str = ""
     """What a session is about, in a line; empty before its first message."""
     points: tuple[RewindPoint, ...] = ()

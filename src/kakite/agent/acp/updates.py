@@ -1,0 +1,270 @@
+"""Puts the events of a session into the updates of the Agent Client Protocol. Pure, but for reading files.
+
+An edit is shown with the whole old and new text of its file, which the events do not carry: ``EditedFiles``
+reads them in the project.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+from acp import schema
+
+from kakite.agent.observe import events
+from kakite.agent.run.machine import describe
+from kakite.agent.run.state import Plan
+from kakite.errors import KakiteError
+from kakite.tools.toolset import JsonObject, ToolCall
+from kakite.workspace import Workspace
+
+Update = (
+    schema.UserMessageChunk
+    | schema.AgentMessageChunk
+    | schema.ToolCallStart
+    | schema.ToolCallProgress
+    | schema.AgentPlanUpdate
+    | schema.UsageUpdate
+    | schema.SessionInfoUpdate
+)
+ToolContent = schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
+
+MAX_SHOWN_BYTES = 1 << 20
+"""Bytes of a file that a diff shows whole."""
+_KINDS: Mapping[str, schema.ToolKind] = {
+    "text_editor": "edit",
+    "edit_lines": "edit",
+    "apply_patch": "edit",
+    "accept_suggestion": "edit",
+    "apply_diffs": "edit",
+    "insert_contents": "edit",
+    "search_and_replace": "edit",
+    "write_files": "edit",
+    "delete_file": "delete",
+    "move_file": "move",
+    "read_files": "read",
+    "list_files": "read",
+    "glob": "search",
+    "find_in_files": "search",
+    "run_command": "execute",
+    "poll_command": "execute",
+    "stop_command": "execute",
+    "fetch_page": "fetch",
+}
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
+
+
+def get_tool_kind(tool: str, arguments: JsonObject | None) -> schema.ToolKind:
+    """Return what kind of call this is, for an icon."""
+    if tool == "text_editor" and (arguments or {}).get("command") == "view":
+        return "read"
+    return _KINDS.get(tool, "other")
+
+
+def text_content(text: str) -> schema.ContentToolCallContent:
+    """Return a text as the content of a call."""
+    block = schema.TextContentBlock(type="text", text=text)
+    return schema.ContentToolCallContent(type="content", content=block)
+
+
+@dataclass(kw_only=True)
+class EditedFiles:
+    """The files that calls change: their text before, and after."""
+
+    project: Path
+    inside: str
+    """The path of the project as commands see it."""
+    _workspace: Workspace | None = None
+    _before: dict[str, dict[str, str | None]] = field(default_factory=dict[str, "dict[str, str | None]"])
+
+    def to_host_path(self, path: str) -> str:
+        """Return the absolute path on the host of a path that the model named."""
+        named = PurePosixPath(self.inside, path)
+        try:
+            relative = named.relative_to(self.inside)
+        except ValueError:
+            return str(named)
+        return str(Path(self.project, relative))
+
+    def note(self, call_id: str, paths: list[str]) -> None:
+        """Read the files that a call is going to change."""
+        self._before[call_id] = {path: self._read(path) for path in paths}
+
+    def show_preview(self, call_id: str, diff: str) -> list[ToolContent]:
+        """Return what a call would change, by the diff of its preview."""
+        files = self._before.get(call_id, {})
+        if len(files) != 1:
+            return [text_content(f"```diff\n{diff}\n```")] if diff else []
+        ((path, old),) = files.items()
+        new = apply_diff(old or "", diff)
+        return [self._to_diff(path, old, new)] if new is not None else [text_content(f"```diff\n{diff}\n```")]
+
+    def show_result(self, call_id: str) -> list[ToolContent]:
+        """Return what a call has changed."""
+        shown: list[ToolContent] = []
+        for path, old in self._before.pop(call_id, {}).items():
+            new = self._read(path)
+            if new is not None and new != old:
+                shown.append(self._to_diff(path, old, new))
+        return shown
+
+    def _to_diff(self, path: str, old: str | None, new: str) -> schema.FileEditToolCallContent:
+        return schema.FileEditToolCallContent(
+            type="diff", path=self.to_host_path(path), old_text=old, new_text=new
+        )
+
+    def _read(self, path: str) -> str | None:
+        """Return a file's text; None where there is none, or it is no text that can be shown."""
+        host = Path(self.to_host_path(path))
+        try:  # by the workspace: a link that a command made leads nowhere
+            self._workspace = self._workspace or Workspace([self.project])
+            data = self._workspace.read(str(host.relative_to(self.project))).data
+        except (ValueError, OSError, KakiteError):
+            return None
+        if len(data) > MAX_SHOWN_BYTES:
+            return None
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+
+
+def apply_diff(old: str, diff: str) -> str | None:
+    """Return the text that a unified diff of one file makes; None where it does not fit."""
+    lines, out, at = old.splitlines(keepends=True), list[str](), 0
+    rows = diff.splitlines(keepends=True)
+    index = 0
+    while index < len(rows):
+        head = _HUNK.match(rows[index])
+        index += 1
+        if head is None:
+            continue
+        start = max(int(head[1]) - (0 if head[2] == "0" else 1), 0)
+        out += lines[at:start]
+        at = start
+        while index < len(rows) and not rows[index].startswith("@@ "):
+            row = rows[index]
+            index += 1
+            if row.startswith("\\"):  # no line end in front of this
+                if out and rows[index - 2][:1] in {"+", " "}:
+                    out[-1] = out[-1].rstrip("\n")
+                continue
+            kind, body = row[:1], row[1:]
+            if kind in {" ", "-"}:
+                if at >= len(lines) or lines[at].rstrip("\r\n") != body.rstrip("\r\n"):
+                    return None
+                if kind == " ":
+                    out.append(lines[at])
+                at += 1
+            elif kind == "+":
+                out.append(body)
+    return "".join((*out, *lines[at:]))
+
+
+def list_edited_paths(tool: str, arguments: JsonObject | None) -> list[str]:
+    """Return the paths that a call may change, as the model named them."""
+    given = arguments or {}
+    if get_tool_kind(tool, given) not in {"edit", "delete", "move"}:
+        return []
+    paths = [given.get(name) for name in ("path", "source", "destination")]
+    edits: Any = given.get("edits")
+    if isinstance(edits, list):
+        several = cast("list[Any]", edits)
+        paths += [cast("JsonObject", each).get("path") for each in several if isinstance(each, dict)]
+    patch = given.get("patch")
+    if isinstance(patch, str):
+        paths += re.findall(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", patch, re.MULTILINE)
+        paths += re.findall(r"^\+\+\+ (?:b/)?(\S+)", patch, re.MULTILINE)
+    return list(dict.fromkeys(path for path in paths if isinstance(path, str) and path))
+
+
+def list_locations(files: EditedFiles, arguments: JsonObject | None) -> list[schema.ToolCallLocation]:
+    """Return where a call looks or works, so that an editor can follow it."""
+    given = arguments or {}
+    path = given.get("path")
+    if not isinstance(path, str):
+        return []
+    line: Any = given.get("insert_line")
+    span: Any = given.get("view_range")
+    if isinstance(span, list) and span and isinstance(span[0], int):
+        line = span[0]
+    at = line if isinstance(line, int) and line > 0 else None
+    return [schema.ToolCallLocation(path=files.to_host_path(path), line=at)]
+
+
+def to_tool_call(event: events.ToolCallEvent, files: EditedFiles) -> schema.ToolCallStart:
+    """Return the update that shows a call before it is made."""
+    call = ToolCall(id=event.id, name=event.tool, arguments=event.arguments or {})
+    return schema.ToolCallStart(
+        session_update="tool_call",
+        tool_call_id=event.id,
+        title=describe(call),
+        kind=get_tool_kind(event.tool, event.arguments),
+        status="pending",
+        locations=list_locations(files, event.arguments),
+        raw_input=event.arguments if event.arguments is not None else event.raw,
+    )
+
+
+def to_tool_result(event: events.ToolResultEvent, diffs: list[ToolContent]) -> schema.ToolCallProgress:
+    """Return the update that shows what came of a call."""
+    failed = not event.ok or bool(event.exit_code)
+    return schema.ToolCallProgress(
+        session_update="tool_call_update",
+        tool_call_id=event.id,
+        status="failed" if failed else "completed",
+        content=diffs or [text_content(event.text)],
+        raw_output={"text": event.text, "code": event.code, "exit_code": event.exit_code},
+    )
+
+
+def to_plan(plan: Plan) -> schema.AgentPlanUpdate:
+    """Return the update that shows a plan, and what of it is done."""
+    entries = [
+        schema.PlanEntry(content=step, priority="medium", status="completed" if done else "pending")
+        for step, done in plan.to_checklist()
+    ]
+    return schema.AgentPlanUpdate(session_update="plan", entries=entries)
+
+
+def message_chunk(text: str) -> schema.AgentMessageChunk:
+    """Return the update that adds text to the model's message."""
+    block = schema.TextContentBlock(type="text", text=text)
+    return schema.AgentMessageChunk(session_update="agent_message_chunk", content=block)
+
+
+def iter_updates(event: events.RunEvent, files: EditedFiles) -> Iterator[Update]:
+    """Yield the updates that a live event stands for, often none."""
+    match event:
+        case events.ModelTextDelta(text=text):
+            yield message_chunk(text)
+        case events.ToolCallEvent():
+            files.note(event.id, list_edited_paths(event.tool, event.arguments))
+            yield to_tool_call(event, files)
+        case events.ToolResultEvent():
+            yield to_tool_result(event, files.show_result(event.id))
+        case events.TurnEnded(context_tokens=used, context_window=window, usage=usage):
+            cost = schema.Cost(amount=usage.cost_usd, currency="USD") if usage.cost_usd else None
+            yield schema.UsageUpdate(session_update="usage_update", used=used, size=window, cost=cost)
+        case _:
+            return
+
+
+def iter_replay(stored: list[events.StoredEvent], files: EditedFiles) -> Iterator[Update]:
+    """Yield the updates that show a stored session again, from its first message on."""
+    for event in stored:
+        match event:
+            case events.UserMessageEvent(text=text, from_person=True):
+                block = schema.TextContentBlock(type="text", text=text)
+                yield schema.UserMessageChunk(session_update="user_message_chunk", content=block)
+            case events.ModelReplyEvent(text=text) if text:
+                yield message_chunk(text)
+            case events.ToolCallEvent():
+                yield to_tool_call(event, files)
+            case events.ToolResultEvent(diff=diff):
+                yield to_tool_result(event, [text_content(f"```diff\n{diff}\n```")] if diff else [])
+            case _:
+                continue

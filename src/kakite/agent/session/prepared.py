@@ -1,0 +1,26 @@
+"""A session with all that it needs, before anything of it is started."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kakite.agent.run.deps import SessionDeps
+from kakite.agent.run.state import RunState
+from kakite.agent.session.session import Session, open_session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSession:
+    """A session that can be opened."""
+
+    run: RunState
+    deps: SessionDeps
+    project: Path
+    note: str = ""
+    """What the person should know of where commands run; empty: nothing."""
+
+    def open(self) -> AbstractAsyncContextManager[Session]:
+        """Open it."""
+        return open_session(self.run, self.deps)

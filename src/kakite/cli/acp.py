@@ -1,0 +1,103 @@
+"""``kakite acp``: serves sessions to an editor, by the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kakite.cli.exit_codes import run_until_signal
+from kakite.cli.options import GivenFlags, add_setting_options
+from kakite.errors import ExternalError, UsageError
+
+if TYPE_CHECKING:
+    from kakite.agent.observe.events import RunListener
+    from kakite.agent.run.state import RunState
+    from kakite.agent.run.store import RunFolder
+    from kakite.agent.session.prepared import PreparedSession
+    from kakite.host import Approver
+
+CLOSE_TIMEOUT = 4.0
+"""Seconds for the sessions to end in order once the editor is gone."""
+
+
+@add_setting_options(setup=None, max_turns=None)
+def acp(*, given: GivenFlags) -> None:
+    """Serve the agent to your editor by the Agent Client Protocol (ACP), over standard input and output."""
+    from kakite.cli.settings import check_flags
+
+    check_flags({name: value for name, value in given.items() if value is not None})
+    if find_spec("acp") is None:
+        raise ExternalError(
+            "the library of the Agent Client Protocol is not installed",
+            hint="install Kakite with its extra: kakite[acp]",
+            code="extra_missing",
+        )
+    if sys.stdin.isatty():
+        raise UsageError(
+            "`kakite acp` is started by an editor, and speaks its protocol on standard input",
+            hint="docs/editors.md says what to write where; in a terminal use `kakite chat`",
+            code="no_client",
+        )
+    asyncio.run(run_until_signal(_serve(given)))
+
+
+async def _serve(given: Mapping[str, object]) -> None:
+    from acp import run_agent
+    from acp.stdio import stdio_streams
+
+    from kakite.agent.acp.agent import AcpAgent
+
+    _reserve_standard_output()
+    reader, writer = await stdio_streams(limit=50 << 20)
+    sys.stdout = sys.stderr
+    agent: Any = AcpAgent(_SettingsFactory(given=given))  # its methods are found by name
+    try:
+        await run_agent(agent, writer, reader, use_unstable_protocol=True)
+    finally:
+        await asyncio.wait([asyncio.ensure_future(agent.close())], timeout=CLOSE_TIMEOUT)
+
+
+def _reserve_standard_output() -> None:
+    """Let only the protocol write to standard output: all else that prints has standard error."""
+    protocol = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(protocol, "w", encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SettingsFactory:
+    """Makes sessions of the person's settings, as they are when a session begins."""
+
+    given: Mapping[str, object]
+
+    def prepare(
+        self, project: Path, approver: Approver, listener: RunListener, stored: RunFolder | None
+    ) -> PreparedSession:
+        """Return a new session in this folder, or the one that is stored."""
+        from kakite.cli.session_setup import prepare_session
+        from kakite.cli.settings import load_settings
+
+        settings = load_settings(self.given, repository=str(project))
+        return prepare_session(
+            settings, project, approver=approver, listener=listener, stored=stored, given=self.given
+        )
+
+    def find(self, session_id: str) -> RunFolder:
+        """Return the record of a session."""
+        from kakite.cli.session_setup import find_session
+
+        found = find_session(session_id, Path())
+        assert found is not None
+        return found
+
+    def list(self) -> Sequence[tuple[RunFolder, RunState]]:
+        """Return the stored sessions, the latest first."""
+        from kakite.cli.session_setup import list_sessions
+
+        return list_sessions()

@@ -1,0 +1,1 @@
+"""``kakite chat``: a session at the terminal, or for a program."""

@@ -1,0 +1,188 @@
+"""``kakite chat``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import stat
+import sys
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kakite.cli.chat.headless import Output
+from kakite.cli.exit_codes import run_until_signal
+from kakite.cli.options import GivenFlags, add_setting_options, complete_with
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.agent.observe.events import RunListener
+    from kakite.agent.run.store import RunFolder
+    from kakite.agent.session.prepared import PreparedSession
+    from kakite.cli.settings import Settings
+    from kakite.host import Approver
+
+SessionApprove = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        autocompletion=complete_with("ask", "edits", "all", "plan"),
+        help="What runs without asking you: ask (only reading), edits (also changes to files), all, or plan "
+        "(only reading, and Kakite asks nothing). Default: ask.",
+    ),
+]
+_INPUT_TIMEOUT = 3.0  # s for a pipe to say something, where the message does not come from there
+
+
+@add_setting_options(approve=SessionApprove, setup=None, max_turns=None)
+def chat(
+    prompt: Annotated[str, typer.Argument(help="Your first message.")] = "",
+    *,
+    once: Annotated[
+        bool, typer.Option("--print", "-p", metavar="", help="Print the answer and exit; ask nothing.")
+    ] = False,
+    go_on: Annotated[
+        bool,
+        typer.Option("--continue", "-c", metavar="", help="Go on with the latest session of this folder."),
+    ] = False,
+    resume: Annotated[
+        str, typer.Option("--resume", "-r", metavar="ID", help="Go on with this session.")
+    ] = "",
+    folder: Annotated[
+        Path, typer.Option("--folder", "-C", help="The folder to work in. Default: this one.")
+    ] = Path(),
+    output: Annotated[
+        Output, typer.Option(help="With -p: the answer, one JSON document, or events as JSON lines.")
+    ] = "text",
+    take: Annotated[
+        str,
+        typer.Option(
+            "--input", metavar="text|jsonl", help="With -p: read messages as JSON lines from standard input."
+        ),
+    ] = "text",
+    schema: Annotated[
+        Path | None, typer.Option(help="With -p: the answer must be JSON that fits this JSON Schema.")
+    ] = None,
+    given: GivenFlags,
+) -> None:
+    """Work with the agent in this folder: it answers, edits files and runs commands."""
+    from kakite.cli.session_setup import find_session
+    from kakite.cli.settings import check_flags, load_settings
+
+    project = folder.resolve()
+    if not project.is_dir():
+        raise UsageError(f"`{folder}` is not a folder", code="folder_missing")
+    mode = "plan" if given["approve"] == "plan" else ""
+    flags = {**given, "approve": None} if mode else dict(given)
+    check_flags({name: value for name, value in flags.items() if value is not None})
+    settings = load_settings(flags, repository=str(project))
+    stored = find_session(resume, project) if resume or go_on else None
+    if go_on and stored is None:
+        raise UsageError(f"there is no session of `{project}` yet", code="run_unknown")
+    session = _Wanted(settings=settings, project=project, stored=stored, flags=flags, mode=mode)
+    if once:
+        raise typer.Exit(_run_once(session, prompt, output=output, take=take, schema=schema))
+    if output != "text" or take != "text" or schema is not None:
+        raise UsageError("--output, --input and --schema need -p", hint="kakite chat -p TEXT --output json")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "a conversation needs a terminal",
+            hint="for one answer: kakite chat -p TEXT",
+            code="no_terminal",
+        )
+    raise typer.Exit(_run_terminal(session, prompt))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """The session that was asked for."""
+
+    settings: Settings
+    project: Path
+    stored: RunFolder | None
+    flags: Mapping[str, object]
+    mode: str
+    """``plan``, or empty for what the settings say."""
+
+    def prepare(self, approver: Approver, listener: RunListener) -> PreparedSession:
+        """Return it, ready to be opened."""
+        from kakite.cli.session_setup import prepare_session
+
+        return prepare_session(
+            self.settings,
+            self.project,
+            approver=approver,
+            listener=listener,
+            stored=self.stored,
+            given=self.flags,
+            mode=self.mode,
+        )
+
+
+def _run_once(wanted: _Wanted, prompt: str, *, output: Output, take: str, schema: Path | None) -> int:
+    from kakite.cli.chat.headless import EventPrinter, LineApprover, answer_once, converse_in_lines
+    from kakite.host import DenyingApprover
+
+    if take not in {"text", "jsonl"}:
+        raise UsageError(f"`--input {take}` is not known", hint="it is text or jsonl")
+    if take == "jsonl" and (schema is not None or output != "jsonl"):
+        raise UsageError("--input jsonl needs --output jsonl, and takes no --schema")
+    printer = EventPrinter(output=output)
+    if take == "jsonl":
+        approver = LineApprover(printer=printer)
+        prepared = wanted.prepare(approver, printer.show)
+        return _run_locked(prepared, converse_in_lines(prepared, printer, approver, prompt))
+    text = _read_message(prompt)
+    rules = _read_schema(schema) if schema is not None else None
+    prepared = wanted.prepare(DenyingApprover(), printer.show)
+    return _run_locked(prepared, answer_once(prepared, text, printer, rules))
+
+
+def _run_terminal(wanted: _Wanted, prompt: str) -> int:
+    from kakite.cli.chat.terminal import converse
+
+    return converse(wanted.prepare, prompt)
+
+
+def _run_locked(prepared: PreparedSession, work: Coroutine[object, object, int]) -> int:
+    with prepared.deps.record.lock():
+        return asyncio.run(run_until_signal(work))
+
+
+def _read_message(prompt: str) -> str:
+    """Return the message: the argument, and below it what a pipe or a file gives on standard input."""
+    piped = _read_standard_input(wait=not prompt or prompt == "-")
+    text = "\n\n".join(filter(None, ("" if prompt == "-" else prompt, piped)))
+    if not text.strip():
+        raise UsageError("there is no message", hint="kakite chat -p TEXT, or give it on standard input")
+    return text
+
+
+def _read_standard_input(*, wait: bool) -> str:
+    """Return what standard input gives. A pipe that says nothing is left alone, unless we ``wait``."""
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        return ""
+    kind = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)):
+        return ""
+    if not wait and not select.select([sys.stdin], [], [], _INPUT_TIMEOUT)[0]:
+        return ""
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def _read_schema(path: Path) -> Any:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        schema: Any = json.loads(path.read_text(encoding="utf-8"))
+        Draft202012Validator.check_schema(schema)
+    except (ValueError, SchemaError) as error:
+        reason = error.message if isinstance(error, SchemaError) else str(error)
+        raise UsageError(f"`{path}` is no JSON Schema: {reason}", code="bad_schema") from error
+    return schema

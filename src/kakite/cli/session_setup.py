@@ -1,0 +1,170 @@
+"""Builds a session of the settings: for the terminal, for programs, and for editors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.agent.observe.events import RunListener
+    from kakite.agent.run.state import RunState
+    from kakite.agent.run.store import RunFolder
+    from kakite.agent.session.prepared import PreparedSession
+    from kakite.cli.settings import Settings
+    from kakite.host import Approver
+
+
+def find_session(session_id: str, project: Path) -> RunFolder | None:
+    """Return the record of a session by its id, or the latest one of a folder where the id is empty.
+
+    Raises:
+        RunStoreError: there is no session of this id.
+    """
+    from kakite.agent.run.store import RunStore
+    from kakite.workspace import ensure_state_folder
+
+    store = RunStore(ensure_state_folder(os.environ))
+    if session_id:
+        return store.find(session_id)
+    return next((each for each, run in list_sessions() if run.task.repository == str(project)), None)
+
+
+def list_sessions() -> list[tuple[RunFolder, RunState]]:
+    """Return all sessions that can be read, the latest first."""
+    from kakite.agent.run.store import RunStore, RunStoreError
+    from kakite.workspace import ensure_state_folder
+
+    found: list[tuple[RunFolder, RunState]] = []
+    for record in RunStore(ensure_state_folder(os.environ)).list_runs():
+        try:
+            run = record.load()
+        except (RunStoreError, OSError):
+            continue
+        if run.task.workspace != "clone":
+            found.append((record, run))
+    return found
+
+
+def prepare_session(
+    settings: Settings,
+    project: Path,
+    *,
+    approver: Approver,
+    listener: RunListener,
+    stored: RunFolder | None = None,
+    given: Mapping[str, object] | None = None,
+    mode: str = "",
+) -> PreparedSession:
+    """Return a session of these settings, in this folder; nothing is started yet.
+
+    Args:
+        settings: the person's.
+        project: the folder to work in.
+        approver: who is asked about calls.
+        listener: told of all that happens.
+        stored: the record of a session to go on with; None: a new one.
+        given: which settings a flag named, for a stored session: the others stay as they were.
+        mode: what goes without a question, where that is not what the settings say.
+
+    Raises:
+        UsageError: there is no model, or no such folder.
+    """
+    from kakite.agent.run.deps import SessionDeps
+    from kakite.agent.run.limits import DailyUsageStore
+    from kakite.agent.run.store import RunStore
+    from kakite.agent.session.prepared import PreparedSession
+    from kakite.cli.agent.worker import open_task_model
+    from kakite.cli.settings import build_tool_settings
+    from kakite.sandbox import SandboxSpec, open_sandbox
+    from kakite.workspace import ensure_state_folder
+
+    state = ensure_state_folder(os.environ)
+    record = stored or RunStore(state).create_run()
+    if stored is None:
+        kind, note = choose_session_sandbox(settings.sandbox)
+        run = _create_run(settings, project, record.id, kind)
+    else:
+        run, note = _apply_given(record.load(), settings, given or {}), ""
+    if mode:
+        run = replace(run, task=replace(run.task, approve=mode))
+    if not run.task.model:
+        raise UsageError(
+            "you named no model",
+            hint="give one with --model PROVIDER:NAME, or set `model` in your settings",
+            code="model_missing",
+        )
+    if not Path(run.task.repository).is_dir():
+        raise UsageError(f"`{run.task.repository}` is not a folder", code="folder_missing")
+    task = run.task
+    terms = SandboxSpec(network=task.network, hosts=task.hosts)
+    deps = SessionDeps(
+        record=record,
+        sandbox=open_sandbox(task.sandbox, record.task, terms=terms, project=Path(task.repository)),
+        limits=terms.limits,
+        model=open_task_model(task),
+        rules=(),  # the session's mode sets them
+        approver=approver,
+        days=DailyUsageStore(state),
+        tooling=build_tool_settings(settings),
+        stream=True,
+        listener=listener,
+    )
+    return PreparedSession(run=run, deps=deps, project=Path(task.repository), note=note)
+
+
+def choose_session_sandbox(kind: str) -> tuple[str, str]:
+    """Return the kind of sandbox for a session, and what to say of it.
+
+    ``auto`` prefers bubblewrap, which starts in an instant and needs no user of its own for the person's
+    files; a machine that has neither it nor an engine runs commands without isolation, each asked about.
+    """
+    from kakite.sandbox import AUTO
+
+    if kind != AUTO:
+        return kind, ""
+    if shutil.which("bwrap"):
+        return "bubblewrap", ""
+    return (
+        "local",
+        "No sandbox is installed (bubblewrap), so commands run without isolation, as you. Kakite asks "
+        "before each, unless you choose otherwise.",
+    )
+
+
+def _create_run(settings: Settings, project: Path, session_id: str, sandbox: str) -> RunState:
+    from kakite.agent.run import machine
+    from kakite.agent.run.state import Task
+    from kakite.agent.session.session import UNLIMITED_TURNS
+    from kakite.cli.options import apply_limits
+
+    task = Task(
+        id=session_id,
+        text="",
+        repository=str(project),
+        branch="",
+        model=settings.model,
+        base_url=settings.base_url or None,
+        sandbox=sandbox,
+        approve=settings.approve,
+        max_turns=UNLIMITED_TURNS,
+        context_tokens=settings.context_tokens,
+        tool_calls=settings.tool_calls,
+        network=settings.network,
+        hosts=settings.hosts,
+        workspace="folder",
+    )
+    return machine.create_session_state(apply_limits(task, settings))
+
+
+def _apply_given(run: RunState, settings: Settings, given: Mapping[str, object]) -> RunState:
+    names = ("model", "base_url", "approve", "network", "hosts", "context_tokens")
+    changes = {name: getattr(settings, name) for name in names if given.get(name) is not None}
+    if changes.get("base_url") == "":
+        changes["base_url"] = None
+    return replace(run, task=replace(run.task, **changes))  # pyright: ignore[reportArgumentType] - by the fields' own names

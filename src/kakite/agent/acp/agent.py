@@ -344,8 +344,8 @@ class AcpAgent:
         self,
         config_id: str,
         session_id: str,
-        value: str | bool,
-        **_more: Any,  # noqa: FBT001 - the protocol's
+        value: str | bool,  # noqa: FBT001 - the protocol's parameter
+        **_more: Any,
     ) -> schema.SetSessionConfigOptionResponse:
         """Change a setting of a session."""
         opened = self._get(session_id)

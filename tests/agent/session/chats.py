@@ -39,7 +39,7 @@ class Chat:
         """Open the session: a new one, or the one that is stored."""
         record = RunFolder(self.folder)
         record.folder.mkdir(parents=True, exist_ok=True)
-        pass
+        self.project.mkdir(parents=True, exist_ok=True)
         task = Task(
             id=record.id,
             text="",
@@ -55,7 +55,7 @@ class Chat:
         scenario = Scenario.parse(json.dumps({"title": "t", "turns": self.turns}))
         deps = SessionDeps(
             record=record,
-            sandbox=open_sandbox(self.kind, record.task, terms=SandboxSpec()),
+            sandbox=open_sandbox(self.kind, record.task, terms=SandboxSpec(), project=self.project),
             limits=SandboxSpec().limits,
             model=ScriptedModel(scenario),
             rules=MODES["all"],

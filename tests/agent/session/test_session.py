@@ -13,18 +13,13 @@ from kakite.agent.session.session import SessionError
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from tests.agent.session.chats import Chat, run_command, say, text
 from tests.bounds import WITHIN
+from tests.durable.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 def chat(tmp_path: Path, *turns: dict[str, Any], **more: Any) -> Chat:
-    return Chat(folder=tmp_path / "s", project=tmp_path / "s" / "task" / "project", turns=turns, **more)
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(WITHIN):
-        while not condition():  # noqa: ASYNC110 - events come by a plain listener
-            await asyncio.sleep(0.01)
+    return Chat(folder=tmp_path / "s", project=tmp_path / "project", turns=turns, **more)
 
 
 async def test_a_message_begins_a_turn_and_a_reply_without_a_call_ends_it(tmp_path: Path) -> None:

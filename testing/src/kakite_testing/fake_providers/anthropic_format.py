@@ -10,6 +10,7 @@ from kakite_testing.fake_providers import conversation
 from kakite_testing.fake_providers.conversation import (
     Conversation,
     InvalidRequestError,
+    describe_picture,
     parse_text,
     require_object,
     require_objects,
@@ -83,6 +84,10 @@ def _add_block(conversation: Conversation, block: JsonObject) -> None:
     match block.get("type"):
         case "text":
             conversation.ask(require_string(block.get("text"), "text"))
+        case "image":
+            source = require_object(block.get("source"), "source")
+            media_type = require_string(source.get("media_type"), "media_type")
+            conversation.ask(describe_picture(media_type, require_string(source.get("data"), "data")))
         case "tool_result":
             conversation.add_tool_result(
                 require_string(block.get("tool_use_id"), "tool_use_id"),

@@ -5,6 +5,7 @@ Also encodes server-sent events, and splits them where a careless client fails.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from dataclasses import dataclass, field
@@ -128,3 +129,14 @@ def parse_text(content: object, what: str) -> str:
         return content
     blocks = require_objects(content, what)
     return "\n".join(require_string(block.get("text"), f"{what}.text") for block in blocks)
+
+
+def describe_picture(media_type: str, data: str) -> str:
+    """Return the text that stands for a picture in what a scenario expects: ``[image/png, 70 bytes]``."""
+    try:
+        size = len(base64.b64decode(data, validate=True))
+    except ValueError as error:
+        raise InvalidRequestError("a picture must be base64") from error
+    if media_type not in {"image/png", "image/jpeg", "image/gif", "image/webp"}:
+        raise InvalidRequestError(f"pictures of the type {media_type!r} are not supported")
+    return f"[{media_type}, {size} bytes]"

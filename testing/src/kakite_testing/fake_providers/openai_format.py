@@ -12,6 +12,7 @@ from kakite_testing.fake_providers import conversation
 from kakite_testing.fake_providers.conversation import (
     Conversation,
     InvalidRequestError,
+    describe_picture,
     parse_text,
     require_object,
     require_objects,
@@ -53,7 +54,7 @@ def _add_message(conversation: Conversation, message: JsonObject) -> None:
         case "system" | "developer":
             conversation.instruct(parse_text(content, "content"))
         case "user":
-            conversation.ask(parse_text(content, "content"))
+            conversation.ask(_parse_user_content(content))
         case "assistant":
             conversation.answer(_parse_calls(message))
         case "tool":
@@ -68,6 +69,20 @@ def _add_message(conversation: Conversation, message: JsonObject) -> None:
             raise InvalidRequestError(
                 f"role must be system, developer, user, assistant or tool, not {role!r}"
             )
+
+
+def _parse_user_content(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(map(_parse_user_part, require_objects(content, "content")))
+
+
+def _parse_user_part(part: JsonObject) -> str:
+    if part.get("type") != "image_url":
+        return require_string(part.get("text"), "content.text")
+    address = require_string(require_object(part.get("image_url"), "image_url").get("url"), "image_url.url")
+    media_type, _, data = address.removeprefix("data:").partition(";base64,")
+    return describe_picture(media_type, data)
 
 
 def _parse_calls(message: JsonObject) -> list[tuple[str, str]]:

@@ -1,0 +1,263 @@
+"""``kakite acp``, driven by the protocol's own client library, against a scripted model on the real wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import RequestError, schema
+from acp.helpers import image_block, resource_link_block, text_block
+from acp.stdio import spawn_agent_process
+
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
+from tests.bounds import WITHIN
+from tests.cli.program import environment
+from tests.cli.test_chat import KEY, edit, script
+from tests.durable.waiting import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+
+
+@dataclass
+class Editor:
+    """An editor of the tests: keeps what it is shown, and answers questions."""
+
+    answer: str = "once"
+    shown: list[Any] = field(default_factory=list[Any])
+    questions: list[schema.ToolCallUpdate] = field(default_factory=list[schema.ToolCallUpdate])
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    hold: bool = False
+    """Whether questions stay open until the turn is cancelled."""
+
+    async def session_update(self, session_id: str, update: Any, **_more: Any) -> None:
+        assert session_id
+        self.shown.append(update)
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[Any], **_more: Any
+    ) -> schema.RequestPermissionResponse:
+        assert session_id
+        self.questions.append(tool_call)
+        self.asked.set()
+        if self.hold:
+            await asyncio.Event().wait()
+        known = {option.option_id for option in options}
+        if self.answer in known:
+            outcome: Any = schema.AllowedOutcome(outcome="selected", option_id=self.answer)
+        else:
+            outcome = schema.DeniedOutcome(outcome="cancelled")
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    def of_kind(self, kind: str) -> list[Any]:
+        return [each for each in self.shown if each.session_update == kind]
+
+    def text(self) -> str:
+        return "".join(each.content.text for each in self.of_kind("agent_message_chunk"))
+
+    def on_connect(self, conn: Any) -> None:
+        """Nothing to do."""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "person"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("a = 1\n", encoding="utf-8")
+    return folder
+
+
+@asynccontextmanager
+async def connected(
+    server: ScenarioServer, home: Path, editor: Editor, *more: str
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """Yield the connection to a ``kakite acp`` that the editor started, and its process."""
+    words = ["-m", "kakite", "acp", "--model", "openai:scripted", "--base-url", server.openai_url]
+    words += ["--sandbox", "local", *more]
+    env = environment(home, OPENAI_API_KEY=KEY)
+    client: Any = editor
+    async with (
+        asyncio.timeout(WITHIN),
+        spawn_agent_process(client, sys.executable, *words, env=env, use_unstable_protocol=True) as (
+            conn,
+            process,
+        ),
+    ):
+        await conn.initialize(protocol_version=1)
+        yield conn, process
+
+
+async def test_a_prompt_is_answered_and_an_edit_is_shown_whole_before_it_is_made(
+    home: Path, project: Path
+) -> None:
+    editor = Editor()
+    with run_scenario_server(script(edit(), {"say": "It is 2 now."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            assert session.modes.current_mode_id == "ask"
+            done = await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
+            assert done.stop_reason == "end_turn"
+    assert editor.text() == "It is 2 now."
+    (call,) = editor.of_kind("tool_call")
+    assert (call.kind, call.status) == ("edit", "pending")
+    assert call.locations[0].path == str(project / "a.py")
+    (question,) = editor.questions
+    assert question.tool_call_id == call.tool_call_id
+    shown = question.content[0]
+    assert (shown.path, shown.old_text, shown.new_text) == (str(project / "a.py"), "a = 1\n", "a = 2\n")
+    (result,) = editor.of_kind("tool_call_update")
+    assert (result.status, result.content[0].new_text) == ("completed", "a = 2\n")
+    assert editor.of_kind("usage_update")
+    assert editor.of_kind("session_info_update")[0].title == "make a 2"
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+
+
+async def test_a_no_changes_nothing_and_the_model_hears_of_it(home: Path, project: Path) -> None:
+    told = {"say": "All right.", "expect": {"tool_result": {"is_error": True, "contains": ["said no"]}}}
+    editor = Editor(answer="nothing")
+    with run_scenario_server(script(edit(), told)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
+    assert editor.of_kind("tool_call_update")[0].status == "failed"
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+
+
+async def test_a_turn_is_cancelled_while_a_question_is_open(home: Path, project: Path) -> None:
+    editor = Editor(hold=True)
+    with run_scenario_server(script(edit(), {"say": "Fine."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            turn = asyncio.create_task(
+                conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
+            )
+            await editor.asked.wait()
+            await conn.cancel(session_id=session.session_id)
+            assert (await turn).stop_reason == "cancelled"
+            again = await conn.prompt(session_id=session.session_id, prompt=[text_block("never mind")])
+            assert again.stop_reason == "end_turn"
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+
+
+async def test_a_session_is_listed_loaded_with_all_that_was_said_and_goes_on(
+    home: Path, project: Path
+) -> None:
+    turns = (edit(), {"say": "It is 2 now."}, {"say": "You asked for 2."}, {"say": "Bye."})
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, Editor()) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
+        editor = Editor()
+        async with connected(server, home, editor) as (conn, _):
+            found = await conn.list_sessions(cwd=str(project))
+            assert [(each.session_id, each.title) for each in found.sessions] == [
+                (session.session_id, "make a 2")
+            ]
+            assert (await conn.list_sessions(cwd="/")).sessions == []
+            await conn.load_session(cwd=str(project), session_id=session.session_id, mcp_servers=[])
+            kinds = [each.session_update for each in editor.shown]
+            assert kinds == ["user_message_chunk", "tool_call", "tool_call_update", "agent_message_chunk"]
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("what did I ask?")])
+            assert editor.text() == "It is 2 now.You asked for 2."
+        quiet = Editor()
+        async with connected(server, home, quiet) as (conn, _):
+            await conn.resume_session(cwd=str(project), session_id=session.session_id, mcp_servers=[])
+            assert quiet.shown == []
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("bye")])
+            await conn.close_session(session_id=session.session_id)
+            with pytest.raises(RequestError):
+                await conn.prompt(session_id=session.session_id, prompt=[text_block("again")])
+
+
+async def test_modes_are_switched_and_links_and_pictures_go_along(home: Path, project: Path) -> None:
+    told = {"say": "Done.", "expect": {"last_contains": ["look at @a.py", "[image/png, 70 bytes]"]}}
+    dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+    editor = Editor()
+    with run_scenario_server(script(told, edit(), {"say": "Done."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            link = resource_link_block("a.py", (project / "a.py").as_uri())
+            blocks = [text_block("look at "), link, image_block(dot, "image/png")]
+            await conn.prompt(session_id=session.session_id, prompt=blocks)
+            await conn.set_session_mode(session_id=session.session_id, mode_id="all")
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
+            options = await conn.set_config_option(
+                config_id="mode", session_id=session.session_id, value="plan"
+            )
+            assert options.config_options[0].current_value == "plan"
+            with pytest.raises(RequestError):
+                await conn.set_session_mode(session_id=session.session_id, mode_id="some")
+    assert editor.questions == []
+
+
+async def test_an_editor_that_goes_ends_all_of_it(home: Path, project: Path) -> None:
+    waits = {"calls": [{"tool": "run_command", "arguments": {"command": "echo $$ > pid; sleep 1000"}}]}
+    with run_scenario_server(script(waits)) as server:
+        async with connected(server, home, Editor(), "--approve", "all") as (conn, process):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            turn = asyncio.create_task(
+                conn.prompt(session_id=session.session_id, prompt=[text_block("wait")])
+            )
+            await until(lambda: (project / "pid").exists() and (project / "pid").read_text(encoding="utf-8"))
+            pid = int((project / "pid").read_text(encoding="utf-8"))
+            process.stdin.close()
+            await asyncio.wait_for(process.wait(), 10)
+            turn.cancel()
+            assert not Path(f"/proc/{pid}").exists()
+
+
+async def test_a_client_that_is_wrong_is_told_so_and_the_next_request_is_answered(
+    home: Path, project: Path
+) -> None:
+    words = ("-m", "kakite", "acp", "--model", "openai:scripted", "--base-url", "http://127.0.0.1:9/v1")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *words, "--sandbox", "local"),
+        env=environment(home, OPENAI_API_KEY=KEY),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    async def ask(line: str) -> Any:
+        process.stdin.write(line.encode() + b"\n")  # pyright: ignore[reportOptionalMemberAccess]
+        while True:
+            told = json.loads(await process.stdout.readline())  # pyright: ignore[reportOptionalMemberAccess]
+            if "id" in told:
+                return told
+
+    def request(method: str, **params: Any) -> str:
+        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+    async with asyncio.timeout(WITHIN):
+        first = await ask(request("initialize", protocolVersion=99))
+        assert first["result"]["protocolVersion"] == 1
+        assert first["result"]["authMethods"]
+        assert (await ask(request("session/nothing")))["error"]["code"] == -32601
+        assert (await ask(request("session/new", cwd="relative", mcpServers=[])))["error"]["code"] == -32602
+        assert (await ask(request("session/new")))["error"]["code"] == -32602
+        assert (await ask(request("session/prompt", sessionId="none", prompt=[])))["error"]["code"] == -32602
+        assert (await ask(request("session/load", sessionId="none", cwd="/", mcpServers=[])))["error"][
+            "code"
+        ] == -32002
+        made = await ask(request("session/new", cwd=str(project), mcpServers=[]))
+        session = made["result"]["sessionId"]
+        failed = await ask(
+            request("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "hi"}])
+        )
+        assert failed["error"]["data"]["code"] == "model_unreachable"
+        process.stdin.close()
+        await process.wait()

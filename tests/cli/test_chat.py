@@ -1,0 +1,212 @@
+"""``kakite chat -p``, as a person or a program runs it, against a scripted model on the real wire."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
+from tests.bounds import WITHIN
+from tests.cli.program import Outcome, argv, environment, kakite
+
+pytestmark = pytest.mark.slow
+
+KEY = "sk-proj-0123456789abcdef-this-is-the-key"
+
+
+def script(*turns: dict[str, Any]) -> Scenario:
+    return Scenario.parse(json.dumps({"title": "test", "turns": list(turns)}))
+
+
+def edit(**more: Any) -> dict[str, Any]:
+    arguments = {"command": "str_replace", "path": "a.py", "old_str": "1", "new_str": "2"}
+    return {"calls": [{"tool": "text_editor", "arguments": arguments}], **more}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "person"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("a = 1\n", encoding="utf-8")
+    return folder
+
+
+def chat(server: ScenarioServer, home: Path, project: Path, *more: str) -> Outcome:
+    return kakite(*arguments(server, *more), home=home, cwd=project, env={"OPENAI_API_KEY": KEY})
+
+
+def arguments(server: ScenarioServer, *more: str) -> list[str]:
+    fixed = ["--model", "openai:scripted", "--base-url", server.openai_url, "--sandbox", "local"]
+    return ["chat", *more, *fixed]
+
+
+def test_one_answer_is_printed_and_the_folder_is_changed(home: Path, project: Path) -> None:
+    with run_scenario_server(script(edit(), {"say": "It is 2 now."})) as server:
+        done = chat(server, home, project, "-p", "make a 2", "--approve", "edits")
+    assert (done.code, done.stdout) == (0, "It is 2 now.\n"), done.stderr
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+    assert sorted(each.name for each in project.iterdir()) == ["a.py"]
+
+
+def test_nobody_is_asked_so_what_needs_a_yes_is_not_done(home: Path, project: Path) -> None:
+    refused = {
+        "say": "I may not.",
+        "expect": {"tool_result": {"is_error": True, "contains": ["nobody is here"]}},
+    }
+    with run_scenario_server(script(edit(), refused)) as server:
+        done = chat(server, home, project, "-p", "make a 2")
+    assert (done.code, done.stdout) == (0, "I may not.\n"), done.stderr
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+
+
+def test_the_session_goes_on(home: Path, project: Path) -> None:
+    with run_scenario_server(script({"say": "Hello."}, {"say": "You said hi."})) as server:
+        first = chat(server, home, project, "-p", "hi", "--output", "json")
+        second = chat(server, home, project, "-p", "what did I say?", "--continue", "--output", "json")
+        third = chat(server, home, project, "-p", "more", "--resume", first.json["session"])
+    assert first.json["text"] == "Hello."
+    assert first.json["reason"] == "answered"
+    assert second.json["session"] == first.json["session"]
+    assert second.json["text"] == "You said hi."
+    assert third.code == 3  # the script is over, which the provider says as an error
+    assert KEY not in third.stdout + third.stderr
+
+
+def test_events_come_as_lines(home: Path, project: Path) -> None:
+    with run_scenario_server(script(edit(), {"say": "Done."})) as server:
+        done = chat(server, home, project, "-p", "make a 2", "--approve", "all", "--output", "jsonl")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[0]["type"] == "session"
+    assert lines[0]["version"] == 1
+    kinds = [line["type"] for line in lines]
+    assert [kind for kind in kinds if kind in {"turn_started", "call", "result", "turn_ended"}] == [
+        *("turn_started", "call"),
+        *("result", "turn_ended", "result"),
+    ]
+    assert "".join(line["text"] for line in lines if line["type"] == "delta") == "Done."
+
+
+def test_an_answer_of_a_given_shape_is_asked_for_again_until_it_fits(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text(
+        '{"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}', encoding="utf-8"
+    )
+    turns = ({"say": "four"}, {"say": '```json\n{"n": "4"}\n```'}, {"say": '{"n": 4}'})
+    with run_scenario_server(script(*turns)) as server:
+        done = chat(server, home, project, "-p", "how many?", "--schema", str(schema), "--output", "json")
+    assert done.json["structured"] == {"n": 4}
+    with run_scenario_server(script(*[{"say": "four"}] * 3)) as server:
+        failed = chat(server, home, project, "-p", "how many?", "--schema", str(schema))
+    assert failed.code == 1
+    assert "does not fit the schema" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "told"),
+    [
+        (("-p", " "), 2, "there is no message"),
+        (("-p", "hi", "--continue"), 2, "there is no session"),
+        (("-p", "hi", "--resume", "nothere"), 2, "there is no run"),
+        (("-p", "hi", "--folder", "nowhere"), 2, "is not a folder"),
+        (("hi",), 2, "needs a terminal"),
+        (("-p", "hi", "--input", "jsonl"), 2, "needs --output jsonl"),
+        (("-p", "hi", "--approve", "some"), 2, "--approve"),
+    ],
+)
+def test_what_makes_no_sense_is_told(
+    home: Path, project: Path, more: tuple[str, ...], code: int, told: str
+) -> None:
+    with run_scenario_server(script({"say": "x"})) as server:
+        done = chat(server, home, project, *more)
+    assert done.code == code, done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+class Lines:
+    """A program that drives a session by JSON lines."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.seen: list[dict[str, Any]] = []
+
+    def send(self, **line: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(line) + "\n")
+        self.process.stdin.flush()
+
+    def wait_for(self, kind: str) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.seen.append(json.loads(line))
+            if self.seen[-1]["type"] == kind:
+                return self.seen[-1]
+        raise AssertionError(f"no {kind} in {self.seen}")
+
+    def end(self) -> int:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(WITHIN)
+
+
+@contextmanager
+def driven(server: ScenarioServer, home: Path, project: Path, *more: str) -> Generator[Lines]:
+    words = argv(*arguments(server, "-p", "--input", "jsonl", "--output", "jsonl", *more))
+    environ = environment(home, OPENAI_API_KEY=KEY)
+    with subprocess.Popen(
+        words, env=environ, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        try:
+            yield Lines(process)
+        finally:
+            process.kill()
+
+
+def test_a_program_answers_questions_and_sends_several_messages(home: Path, project: Path) -> None:
+    with (
+        run_scenario_server(script(edit(), {"say": "Done."}, {"say": "Bye."})) as server,
+        driven(server, home, project) as lines,
+    ):
+        lines.send(type="prompt", text="make a 2")
+        question = lines.wait_for("approval_requested")
+        assert question["tool"] == "text_editor"
+        assert "+a = 2" in question["diff"]
+        lines.send(type="approval", id=question["id"], allow=True)
+        assert lines.wait_for("turn_ended")["reason"] == "answered"
+        lines.send(type="nonsense")
+        assert lines.wait_for("error")["code"] == "bad_input"
+        lines.send(type="prompt", text="bye")
+        assert lines.wait_for("turn_ended")["text"] == "Bye."
+        assert lines.end() == 0
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+
+
+def test_a_program_interrupts_a_turn(home: Path, project: Path) -> None:
+    waits = {"calls": [{"tool": "run_command", "arguments": {"command": "touch begun; sleep 1000"}}]}
+    with (
+        run_scenario_server(script(waits, {"say": "Fine."})) as server,
+        driven(server, home, project, "--approve", "all") as lines,
+    ):
+        lines.send(type="prompt", text="wait")
+        lines.wait_for("call")
+        lines.send(type="interrupt")
+        assert lines.wait_for("turn_ended")["reason"] == "interrupted"
+        lines.send(type="prompt", text="go on")
+        assert lines.wait_for("turn_ended")["reason"] == "answered"
+        assert lines.end() == 0

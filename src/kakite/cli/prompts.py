@@ -59,7 +59,7 @@ def render_question_rows(question: ApprovalRequest, width: int, note: str = "") 
         )
     if question.diff:
         yield Text(DIFF_HEADING, style="cyan")
-        yield from _render_diff_rows(question.diff, width)
+        yield from render_diff_rows(question.diff, width)
 
 
 def render_text_rows(text: str, width: int) -> Iterator[Text]:
@@ -86,7 +86,8 @@ def _render_argument_rows(name: str, value: object, width: int) -> Iterator[Text
     yield from render_named_rows(shown, format_value(value), width)
 
 
-def _render_diff_rows(diff: str, width: int) -> Iterator[Text]:
+def render_diff_rows(diff: str, width: int) -> Iterator[Text]:
+    """Yield a diff in rows of a terminal with so many cells, in colours."""
     for line in escape_control(diff).split("\n"):
         style = _STYLES.get(line[:1], "")
         yield from (Text(row, style=style) for row in wrap_rows(line.expandtabs(), width))

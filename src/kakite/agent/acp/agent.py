@@ -270,7 +270,7 @@ class AcpAgent:
         )
 
     async def authenticate(self, method_id: str, **_more: Any) -> schema.AuthenticateResponse:
-        """Accept: the key is in the environment that the editor starts us with, and is checked when it is used."""
+        """Accept: the key is in our environment, and is checked when it is used."""
         if method_id != _AUTH_METHOD:
             raise RequestError.invalid_params({"methodId": f"there is no method `{method_id}`"})
         return schema.AuthenticateResponse()

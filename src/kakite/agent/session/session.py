@@ -32,8 +32,9 @@ from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
 from kakite.host import MODES
 from kakite.models.messages import UserMessage
-from kakite.models.model import connect_model
+from kakite.models.model import Model, connect_model
 from kakite.sandbox import AUTO
+from kakite.tools.toolset import Tool
 
 SessionMode = Literal["ask", "edits", "all", "plan"]
 """What goes without a question, as a run's ``approve``; ``plan``: the model looks, and changes nothing."""
@@ -61,6 +62,10 @@ class FileCheckpoints(Protocol):
 
     async def list_changes(self, checkpoint: str) -> Sequence[str]:
         """Return the paths that differ between a checkpoint and now."""
+        ...
+
+    async def diff(self, checkpoint: str) -> str:
+        """Return what changed since a checkpoint, as a diff."""
         ...
 
     async def restore(self, checkpoint: str) -> Sequence[str]:
@@ -131,6 +136,7 @@ class Session:
         self._deps = deps
         self._toolset = toolset
         self._checkpoints = checkpoints
+        self._patience = patience
         self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
         self._emit = deps.listener
         self._steering: list[UserMessage] = []
@@ -242,6 +248,27 @@ class Session:
         if conversation:
             self.run = self._turns.save(machine.rewind_conversation(self.run, point.message))
         return changed
+
+    async def list_tools(self) -> tuple[Tool, ...]:
+        """Return the model's tools."""
+        return await self._toolset.list_tools()
+
+    def set_model(self, name: str, base_url: str | None, model: Model) -> None:
+        """Talk to another model from the next request on.
+
+        Raises:
+            SessionError: a turn is running.
+        """
+        self._check_idle()
+        task = replace(self.run.task, model=name, base_url=base_url, context_tokens=None)
+        self.run = self._turns.save(replace(self.run, task=task, window=0))
+        self._deps = replace(self._deps, model=model)
+        self._turns = TurnExecutor(self._deps, self._toolset, self._patience, self._list_changed_files)
+
+    async def diff_since_start(self) -> str:
+        """Return what has changed in the files since the first message, as a diff."""
+        first = next((point.checkpoint for point in self.run.points if point.checkpoint), "")
+        return await self._checkpoints.diff(first) if self._checkpoints and first else ""
 
     async def count_context_tokens(self) -> tuple[int, int]:
         """Return how many tokens the next request takes, about, and how many the model can take."""

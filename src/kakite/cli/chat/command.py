@@ -111,6 +111,21 @@ class _Wanted:
 
     def prepare(self, approver: Approver, listener: RunListener) -> PreparedSession:
         """Return it, ready to be opened."""
+        return self._prepare(approver, listener, self.stored, self.flags)
+
+    def prepare_other(
+        self, approver: Approver, listener: RunListener, stored: RunFolder | None
+    ) -> PreparedSession:
+        """Return a stored session of the same folder, or a new one."""
+        return self._prepare(approver, listener, stored, {})
+
+    def _prepare(
+        self,
+        approver: Approver,
+        listener: RunListener,
+        stored: RunFolder | None,
+        given: Mapping[str, object],
+    ) -> PreparedSession:
         from kakite.cli.session_setup import prepare_session
 
         return prepare_session(
@@ -118,8 +133,8 @@ class _Wanted:
             self.project,
             approver=approver,
             listener=listener,
-            stored=self.stored,
-            given=self.flags,
+            stored=stored,
+            given=given,
             mode=self.mode,
         )
 
@@ -146,7 +161,7 @@ def _run_once(wanted: _Wanted, prompt: str, *, output: Output, take: str, schema
 def _run_terminal(wanted: _Wanted, prompt: str) -> int:
     from kakite.cli.chat.terminal import converse
 
-    return converse(wanted.prepare, prompt)
+    return converse(wanted, prompt)
 
 
 def _run_locked(prepared: PreparedSession, work: Coroutine[object, object, int]) -> int:

@@ -155,7 +155,8 @@ def parse_answer(text: str, schema: Any) -> tuple[object, str]:
         value: object = json.loads(body)
     except ValueError as error:
         return None, f"it is not JSON ({error})"
-    first = next(iter(Draft202012Validator(schema).iter_errors(value)), None)
+    validator: Any = Draft202012Validator(schema)
+    first = next(iter(validator.iter_errors(value)), None)
     if first is None:
         return value, ""
     return value, f"{first.message} (at {first.json_path})"

@@ -1,0 +1,87 @@
+"""Shows a question about a call once, in words: what it does, then the diff or the command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from rich.text import Text
+
+from kakite.agent.run.state import compute_diffstat
+from kakite.cli.console import escape_one_line, wrap_rows
+from kakite.cli.prompts import render_diff_rows, render_question_rows
+from kakite.host import ApprovalRequest
+
+_VERBS = {
+    "create": "Write",
+    "delete_file": "Delete",
+    "move_file": "Move",
+    "undo_edit": "Take back the edit of",
+}
+
+
+def format_title(question: ApprovalRequest) -> str:
+    """Return what a call does, in one line: ``Edit calc.py (+1 -1)``."""
+    call = question.call
+    name = question.tool or call.name
+    if name == "run_command":
+        return "Run in the background" if call.arguments.get("background") else "Run"
+    if question.diff:
+        verb = _VERBS.get(str(call.arguments.get("command", "")), _VERBS.get(name, "Edit"))
+        return f"{verb} {_format_files(question)}"
+    return f"{name} of {question.server}" if question.server else name
+
+
+def _format_files(question: ApprovalRequest) -> str:
+    stats = compute_diffstat(_to_git_diff(question.diff)).splitlines()
+    if not stats:
+        return escape_one_line(str(question.call.arguments.get("path", "")))
+    shown = [f"{escape_one_line(name)} ({counts})" for counts, name in map(_split_stat, stats)]
+    return ", ".join(shown)
+
+
+def _split_stat(line: str) -> tuple[str, str]:
+    added, removed, name = line.split(" ", 2)
+    return f"{added} {removed}", name
+
+
+def _to_git_diff(diff: str) -> str:
+    """Return a diff with the line that git puts before each file, by which files are counted."""
+    lines: list[str] = []
+    for line in diff.split("\n"):
+        if line.startswith("+++ "):
+            path = line[4:].removeprefix("b/")
+            lines.insert(len(lines) - 1, f"diff --git a/{path} b/{path}")
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def render_question(question: ApprovalRequest, width: int) -> Iterator[Text]:
+    """Yield the rows of a question: all of what would happen, each thing once."""
+    call = question.call
+    yield from (Text(row, style="bold yellow") for row in wrap_rows(format_title(question), width, first=""))
+    if (question.tool or call.name) == "run_command":
+        yield from _render_command(call.arguments, width)
+        rest = {
+            name: value for name, value in call.arguments.items() if name not in {"command", "background"}
+        }
+        yield from _render_rest(question, rest, width)
+    elif question.diff:
+        yield from render_diff_rows(question.diff, width)
+        yield from _render_rest(replace(question, diff=""), {}, width)
+    else:
+        yield from _render_rest(question, call.arguments, width)
+
+
+def _render_command(arguments: dict[str, Any], width: int) -> Iterator[Text]:
+    command = arguments.get("command", "")
+    text = " ".join(map(str, cast("list[object]", command))) if isinstance(command, list) else str(command)
+    for line in text.split("\n"):
+        yield from (Text(row) for row in wrap_rows(f"$ {escape_one_line(line)}", width, first="  "))
+
+
+def _render_rest(question: ApprovalRequest, arguments: dict[str, Any], width: int) -> Iterator[Text]:
+    """Yield the arguments that were not shown yet, and what else one should know; without the call's name."""
+    call = replace(question.call, arguments=arguments)
+    yield from list(render_question_rows(replace(question, call=call), width))[1:]

@@ -1,0 +1,276 @@
+"""The commands of the conversation: what begins with a slash."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from kakite.cli.console import escape_one_line
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.agent.run.state import RewindPoint
+    from kakite.cli.chat.terminal import ChatTerminal
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """One command."""
+
+    arguments: str
+    """What may stand behind it."""
+    help: str
+
+
+COMMANDS = {
+    "help": SlashCommand("", "Show these commands and the keys"),
+    "model": SlashCommand("[PROVIDER:NAME]", "Show the model, or talk to another one from now on"),
+    "mode": SlashCommand("[ask|edits|all|plan]", "Show or set what goes without asking you (Shift-Tab)"),
+    "plan": SlashCommand("[TEXT]", "Plan first: the model only looks, and answers with a plan"),
+    "accept": SlashCommand(
+        "[ask|edits|all] [edit]", "Carry the plan out; edit: change it in your editor first"
+    ),
+    "diff": SlashCommand("", "Show what has changed since the session began"),
+    "rewind": SlashCommand("", "Go back to before one of your messages: files, conversation or both"),
+    "compact": SlashCommand("", "Shorten what the model is shown of the conversation"),
+    "cost": SlashCommand("", "Show tokens, cost and time"),
+    "clear": SlashCommand("", "Begin a new session; this one stays stored"),
+    "resume": SlashCommand("[ID]", "Go on with another session of this folder"),
+    "tools": SlashCommand("", "List the model's tools"),
+    "mcp": SlashCommand("", "List the MCP servers that the model may use"),
+    "export": SlashCommand("[FILE]", "Write the conversation as Markdown"),
+    "quit": SlashCommand("", "Leave; the session stays stored"),
+}
+
+KEYS = (
+    ("Enter", "send; while the model works: send it along with its next step"),
+    ("Esc, Ctrl-C", "stop the model; Ctrl-C twice leaves"),
+    ("Alt-Enter, Ctrl-J", "a new line"),
+    ("Shift-Tab", "the next mode"),
+    ("Ctrl-O", "show the last call whole"),
+    ("Ctrl-X Ctrl-E", "write in your editor"),
+    ("@path", "name a file"),
+    ("!command", "run a command of your own"),
+)
+
+
+class SlashCommands:
+    """Runs the commands of one terminal."""
+
+    def __init__(self, terminal: ChatTerminal) -> None:
+        self._terminal = terminal
+        self._view = terminal.view
+        self._handlers: dict[str, Callable[[str], Awaitable[None]]] = {
+            "help": self._help,
+            "model": self._model,
+            "mode": self._mode,
+            "plan": self._plan,
+            "accept": self._accept,
+            "diff": self._diff,
+            "rewind": self._rewind,
+            "compact": self._compact,
+            "cost": self._cost,
+            "clear": self._clear,
+            "resume": self._resume,
+            "tools": self._tools,
+            "mcp": self._mcp,
+            "export": self._export,
+            "quit": self._quit,
+        }
+
+    async def run(self, line: str) -> None:
+        """Run a line that begins with a slash.
+
+        Raises:
+            UsageError: there is no such command, or it cannot be done now.
+        """
+        name, _, rest = line[1:].partition(" ")
+        name = {"exit": "quit", "?": "help", "q": "quit", "new": "clear"}.get(name, name)
+        handler = self._handlers.get(name)
+        if handler is None:
+            raise UsageError(
+                f"there is no command `/{name}`", hint="/help lists them", code="unknown_command"
+            )
+        await handler(rest.strip())
+
+    async def _help(self, _rest: str) -> None:
+        table = Table.grid(padding=(0, 2))
+        for name, command in COMMANDS.items():
+            table.add_row(f"/{name} {command.arguments}".strip(), command.help)
+        for key, told in KEYS:
+            table.add_row(key, told)
+        self._view.console.print(table)
+
+    async def _model(self, rest: str) -> None:
+        session = await self._terminal.get_session()
+        if rest:
+            self._check_idle()
+            await self._terminal.set_model(rest)
+        self._view.note(f"The model is {session.run.task.model}.")
+
+    async def _mode(self, rest: str) -> None:
+        session = await self._terminal.get_session()
+        if rest:
+            if rest not in {"ask", "edits", "all", "plan"}:
+                raise UsageError(f"there is no mode `{rest}`", hint="the modes are: ask, edits, all, plan")
+            await self._terminal.set_mode(rest)
+        self._view.note(f"The mode is {session.mode}.")
+
+    async def _plan(self, rest: str) -> None:
+        self._check_idle()
+        await self._terminal.set_mode("plan")
+        self._view.note("Plan mode: the model only looks. /accept carries its plan out.")
+        if rest:
+            await self._terminal.send(rest)
+
+    async def _accept(self, rest: str) -> None:
+        session = await self._terminal.get_session()
+        self._check_idle()
+        words = set(rest.split())
+        if session.mode != "plan" or not session.run.summary:
+            raise UsageError("there is no plan", hint="/plan TEXT asks for one")
+        if not words <= {"ask", "edits", "all", "edit"}:
+            raise UsageError(f"`/accept {rest}` makes no sense", hint="/accept [ask|edits|all] [edit]")
+        plan = session.run.summary
+        if "edit" in words:
+            plan = await self._terminal.edit_text(plan)
+        modes = [word for word in ("ask", "edits", "all") if word in words]
+        await self._terminal.set_mode(modes[0] if modes else "edits")
+        changed = plan.strip() != session.run.summary.strip()
+        text = f"Carry out this plan:\n\n{plan.strip()}" if changed else "Carry the plan out."
+        self._view.show_message(text)
+        await self._terminal.send(text)
+
+    async def _diff(self, _rest: str) -> None:
+        session = await self._terminal.get_session()
+        diff = await session.diff_since_start()
+        if diff:
+            self._view.show_diff(diff, None)
+        else:
+            self._view.note("Nothing has changed.")
+
+    async def _rewind(self, _rest: str) -> None:
+        session = await self._terminal.get_session()
+        self._check_idle()
+        point = await self._choose_point(session.run.points)
+        if point is None:
+            return
+        changes = await session.list_rewind_changes(point)
+        for path in changes:
+            self._view.note(f"  {escape_one_line(path)}")
+        if not changes:
+            self._view.note("No file differs from then.")
+        answer = await self._terminal.read_answer("Bring back: b both, f files, c conversation, n nothing?")
+        if answer not in {"b", "f", "c"}:
+            self._view.note("Nothing was changed.")
+            return
+        done = await session.rewind(point, files=answer in {"b", "f"}, conversation=answer in {"b", "c"})
+        self._view.note(f"Back to before: {point.text}" + (f" ({len(done)} files)" if done else ""))
+
+    async def _choose_point(self, points: tuple[RewindPoint, ...]) -> RewindPoint | None:
+        if not points:
+            self._view.note("There is nothing to go back to yet.")
+            return None
+        for number, point in enumerate(points, 1):
+            self._view.note(f"{number:3}  {escape_one_line(point.text)}")
+        answer = await self._terminal.read_answer("Before which message? (number, or nothing)")
+        if not answer.isdigit() or not 1 <= int(answer) <= len(points):
+            return None
+        return points[int(answer) - 1]
+
+    async def _compact(self, _rest: str) -> None:
+        session = await self._terminal.get_session()
+        self._check_idle()
+        await session.compact()
+
+    async def _cost(self, _rest: str) -> None:
+        session = await self._terminal.get_session()
+        usage, spent = session.run.usage, session.run.spent
+        cost = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+        used, window = await session.count_context_tokens()
+        read = f"{usage.input_tokens:,} in ({usage.cache_read_tokens:,} cached)"
+        lines = (
+            f"requests   {usage.requests}",
+            f"tokens     {read}, {usage.output_tokens:,} out",
+            f"cost       {cost}",
+            f"at work    {spent.seconds:.0f} s, {spent.calls} calls",
+            f"context    {used:,} of {window:,} tokens",
+        )
+        for line in lines:
+            self._view.note(line)
+
+    async def _clear(self, _rest: str) -> None:
+        self._check_idle()
+        await self._terminal.open()
+
+    async def _resume(self, rest: str) -> None:
+        from kakite.cli.session_setup import find_session, list_sessions
+
+        self._check_idle()
+        prepared = self._terminal.prepared
+        assert prepared is not None
+        if rest:
+            await self._terminal.open(find_session(rest, prepared.project))
+            return
+        found = [
+            (record, run)
+            for record, run in list_sessions()
+            if run.task.repository == str(prepared.project) and run.points
+        ][:20]
+        if not found:
+            self._view.note("There is no other session of this folder.")
+            return
+        for number, (record, run) in enumerate(found, 1):
+            when = record.get_saved_at().astimezone().strftime("%d %b %H:%M")
+            self._view.note(f"{number:3}  {when}  {escape_one_line(run.title)}")
+        answer = await self._terminal.read_answer("Which? (number, or nothing)")
+        if answer.isdigit() and 1 <= int(answer) <= len(found):
+            await self._terminal.open(found[int(answer) - 1][0])
+
+    async def _tools(self, _rest: str) -> None:
+        session = await self._terminal.get_session()
+        for tool in await session.list_tools():
+            first = escape_one_line(tool.description.strip().split("\n")[0])
+            self._view.note(f"{tool.name}  {first}")
+
+    async def _mcp(self, _rest: str) -> None:
+        assert self._terminal.prepared is not None
+        servers = self._terminal.prepared.deps.tooling.servers
+        for name in servers:
+            self._view.note(name)
+        if not servers:
+            self._view.note(
+                "None. `servers` in your settings names those of your own files; see docs/host.md."
+            )
+
+    async def _export(self, rest: str) -> None:
+        from kakite.agent.observe.event_log import build_event_log
+        from kakite.agent.observe.renderers.markdown import render_markdown
+
+        session = await self._terminal.get_session()
+        words = shlex.split(rest)
+        file = Path(words[0] if words else f"kakite-{session.run.task.id}.md")
+        text = render_markdown(build_event_log(session.run))
+        try:
+            await asyncio.to_thread(_write_new, file, text)
+        except OSError as error:
+            raise UsageError(f"`{file}` cannot be written: {error.strerror}", code="io_failed") from error
+        self._view.note(f"Written to {file}")
+
+    async def _quit(self, _rest: str) -> None:
+        self._terminal.leaving = True
+
+    def _check_idle(self) -> None:
+        if self._terminal.is_running:
+            raise UsageError("the model is at work", hint="wait, or stop it with Esc", code="turn_running")
+
+
+def _write_new(file: Path, text: str) -> None:
+    with file.expanduser().open("x", encoding="utf-8") as opened:
+        opened.write(text)

@@ -25,6 +25,7 @@ FILES = {
     ".gitignore": "local\n",
     "local/x": "X\n",
     "odd#L2": "odd\n",
+    "marks.txt": "a\u2028b\x0cc\nd\n",
 }
 
 
@@ -53,6 +54,7 @@ def shown(message: ExpandedMessage) -> list[tuple[str, str]]:
         ("@日本.md", "日本.md", "text\n", None),
         ("@src/a.pyを直す", "src/a.py", "1\n2\n3\n4\n", None),
         ("@odd#L2", "odd#L2", "odd\n", None),
+        ("@marks.txt#L2", "marks.txt", "d\n", LineRange(2, 2)),
         ("@.env", ".env", "KEY=1\n", None),
         ("@local/x", "local/x", "X\n", None),
     ],

@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from kakite.agent.run.agents_md import MAX_FILE_BYTES, MAX_NESTED_FILES, MAX_TOTAL_BYTES, decode_text
 from kakite.agent.session.context.mention_syntax import MentionCandidate, find_candidates
@@ -31,6 +32,7 @@ FILE_NAMES = ("AGENTS.md", "CLAUDE.md")
 MAX_IMPORT_DEPTH = 5
 """Imports within imports."""
 _MAX_FILES = 50  # with all that they import
+_MAX_WALKED = 100_000  # files below the session's folder that are looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,7 @@ def _list_nested(project: Project, reader: _Reader) -> Iterator[str]:
     folders: set[str] = set()
     found: list[str] = []
     try:
-        for file in project.workspace.walk_files(project.folder):
+        for file in islice(project.workspace.walk_files(project.folder), _MAX_WALKED):
             folder, _, name = file.below.rpartition("/")
             if not folder or name not in FILE_NAMES or folder in folders:
                 continue  # AGENTS.md is sorted before CLAUDE.md

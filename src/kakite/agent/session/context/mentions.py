@@ -35,6 +35,7 @@ MAX_IMAGES = 20
 MAX_FOLDER_ENTRIES = 200
 _ABSENT = {"file_not_found", "not_a_directory", "bad_path"}
 _WORD_ENDS = re.compile(r"[\s\"'()\[\],;]+")
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")  # as editors count them
 _MAX_SIBLINGS = 100_000  # in a folder in which it is looked whether git ignores one
 
 
@@ -186,7 +187,7 @@ class _Collector:
         whole = replace_surrogates(SourceText.from_bytes(file.data).text)
         chosen, lines = _choose_lines(whole, reading.lines)
         if not chosen and reading.lines:
-            count = len(whole.splitlines())
+            count = len(_LINES.findall(whole))
             self._tell(path, f"it has no line {reading.lines.first}: it has {count}")
             return
         text, is_cut = self._fit(chosen)
@@ -226,7 +227,7 @@ class _Collector:
 def _choose_lines(text: str, lines: LineRange | None) -> tuple[str, LineRange | None]:
     if lines is None:
         return text, None
-    parts = text.splitlines(keepends=True)[lines.first - 1 : lines.last]
+    parts: list[str] = _LINES.findall(text)[lines.first - 1 : lines.last]
     return "".join(parts), LineRange(lines.first, lines.first + max(len(parts), 1) - 1)
 
 

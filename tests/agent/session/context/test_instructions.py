@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import pytest
 
-from kakite.agent.session.context import Instructions, find_nested, format_instructions, load_instructions
+from kakite.agent.session.context import (
+    Instructions,
+    find_nested,
+    format_instructions,
+    load_instructions,
+    open_project,
+)
 from kakite.agent.session.context.instructions import MAX_IMPORT_DEPTH
 from tests.agent.session.context.places import OUTSIDE, Content, make_places
 
@@ -126,3 +133,26 @@ def test_a_file_that_is_no_text_is_told_and_left_out() -> None:
 def test_the_persons_links_are_theirs() -> None:
     found = load({}, home={"dotfiles/rules.md": "Mine.", ".agents/AGENTS.md": "->../dotfiles/rules.md"})
     assert [file.text for file in found.files] == ["Mine."]
+
+
+def test_what_is_no_regular_file_keeps_nobody_waiting() -> None:
+    with make_places({"a/x": ""}, folder="a") as places:
+        (places.person.home / ".agents/AGENTS.md").mkdir(parents=True)
+        places.person.kakite.mkdir(parents=True)
+        os.mkfifo(places.person.kakite / "AGENTS.md")
+        os.mkfifo(places.root / "a/AGENTS.md")
+        (places.root / "AGENTS.md").mkdir()
+        (places.root / "CLAUDE.md").write_text("Rules.", encoding="utf-8")
+        found = load_instructions(places.project, places.person)
+        assert paths(found) == ["../CLAUDE.md"]
+        assert [problem.path for problem in found.problems] == ["AGENTS.md"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize(("owner", "told"), [(0, ["../AGENTS.md", "AGENTS.md"]), (12345, ["AGENTS.md"])])
+def test_a_repository_that_a_stranger_put_around_a_folder_is_none(owner: int, told: list[str]) -> None:
+    with make_places({"AGENTS.md": "Above.", "a/AGENTS.md": "Mine."}, folder="a") as places:
+        os.chown(places.root / ".git", owner, owner)
+        project = open_project(places.root / "a", {"HOME": str(places.person.home)})
+        assert paths(load_instructions(project, places.person)) == told
+        project.workspace.close()

@@ -40,11 +40,9 @@ from kakite.agent.forges.local.document import (
     collect_own_texts,
     collect_user_comments,
     create_document,
-    find_line,
     get_settings,
     get_text,
     parse_time,
-    split_members,
     with_comment,
     with_members,
     with_text,
@@ -52,6 +50,7 @@ from kakite.agent.forges.local.document import (
 )
 from kakite.agent.forges.local.files import SETTLE_TIME, FileKind, ForgeFile, ForgeFolder
 from kakite.agent.forges.triggers import find_review, find_trigger
+from kakite.agent.front_matter import find_line, split_members
 from kakite.agent.git.url import RepoUrl, build_git_environment
 from kakite.processes import ProcessError, ProcessSpec, run
 from kakite.terminal_text import escape_one_line

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kakite.agent.forges.local.document import (
+from kakite.agent.front_matter import (
     FrontMatterError,
     find_line,
     format_front_matter,

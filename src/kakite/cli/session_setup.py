@@ -78,7 +78,10 @@ def prepare_session(
     from kakite.agent.run.deps import SessionDeps
     from kakite.agent.run.limits import DailyUsageStore
     from kakite.agent.run.store import RunStore
+    from kakite.agent.session.context import format_skill_list
     from kakite.agent.session.prepared import PreparedSession
+    from kakite.agent.session.session_context import load_session_context
+    from kakite.agent.session.session_tools import build_session_tools
     from kakite.cli.agent.worker import open_task_model
     from kakite.cli.settings import build_tool_settings
     from kakite.sandbox import SandboxSpec, open_sandbox
@@ -102,6 +105,7 @@ def prepare_session(
     if not Path(run.task.repository).is_dir():
         raise UsageError(f"`{run.task.repository}` is not a folder", code="folder_missing")
     task = run.task
+    context = load_session_context(Path(task.repository), os.environ)
     terms = SandboxSpec(network=task.network, hosts=task.hosts)
     deps = SessionDeps(
         record=record,
@@ -112,10 +116,12 @@ def prepare_session(
         approver=approver,
         days=DailyUsageStore(state),
         tooling=build_tool_settings(settings),
+        builtin=build_session_tools(context.skills),
+        skills=format_skill_list(context.skills),
         stream=True,
         listener=listener,
     )
-    return PreparedSession(run=run, deps=deps, project=Path(task.repository), note=note)
+    return PreparedSession(run=run, deps=deps, project=Path(task.repository), context=context, note=note)
 
 
 def choose_session_sandbox(kind: str) -> tuple[str, str]:

@@ -21,7 +21,9 @@ class UserMessage:
     text: str
     images: tuple[Image, ...] = ()
     from_person: bool = False
-    """Whether the person wrote it just so; else it is ours, or a task that we put into words."""
+    """Whether the person sent it; else it is ours, or a task that we put into words."""
+    shown: str = ""
+    """What the person wrote, where ``text`` is more: a command's text, or the files that it names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 from acp import PROTOCOL_VERSION, RequestError, schema
 
 from kakite import __version__
-from kakite.agent.acp.content import to_message
+from kakite.agent.acp.content import to_message_parts
 from kakite.agent.acp.updates import (
     EditedFiles,
     Update,
@@ -37,6 +37,7 @@ from kakite.agent.session.prepared import PreparedSession
 from kakite.agent.session.session import Session, SessionMode
 from kakite.errors import KakiteError
 from kakite.host import ApprovalRequest, ApprovalResponse
+from kakite.models.messages import UserMessage
 
 log = logging.getLogger(__name__)
 
@@ -132,6 +133,12 @@ class _OpenSession:
         await self._lock.enter()
         self._holder = ContextHolder(prepared.open())
         self._sender = asyncio.create_task(self._send_forever())
+
+    async def build_message(self, blocks: Sequence[Any]) -> UserMessage:
+        """Return the message that a prompt's blocks make."""
+        assert self._prepared is not None
+        text, images = to_message_parts(blocks, self.files.project)
+        return await asyncio.to_thread(self._prepared.context.build_message, text, images)
 
     async def start(self) -> Session:
         """Return the session with its sandbox and tools.
@@ -358,7 +365,7 @@ class AcpAgent:
     async def prompt(self, session_id: str, prompt: list[Any], **_more: Any) -> schema.PromptResponse:
         """Give the model a message, and return when its turn has ended."""
         opened = self._get(session_id)
-        message = to_message(prompt, opened.files.project)
+        message = await opened.build_message(prompt)
         if not message.text and not message.images:
             raise RequestError.invalid_params({"prompt": "it is empty"})
         opened.cancelled = False

@@ -9,14 +9,13 @@ from urllib.parse import unquote, urlsplit
 
 from acp import schema
 
-from kakite.models.messages import UserMessage
 from kakite.tools.toolset import Image
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def to_message(blocks: Sequence[Any], project: Path) -> UserMessage:
-    """Return the message that these blocks make: links are named in the text, pictures go with it."""
+def to_message_parts(blocks: Sequence[Any], project: Path) -> tuple[str, tuple[Image, ...]]:
+    """Return the text and the pictures of these blocks: links are named in the text."""
     texts: list[str] = []
     images: list[Image] = []
     for block in blocks:
@@ -31,7 +30,7 @@ def to_message(blocks: Sequence[Any], project: Path) -> UserMessage:
                 _add_resource(resource, project, texts, images)
             case _:
                 texts.append("[a sound, which this agent does not hear]")
-    return UserMessage(text=_join(texts), images=tuple(images))
+    return _join(texts), tuple(images)
 
 
 def to_relative_path(uri: str, project: Path) -> str:

@@ -120,7 +120,7 @@ def _iter_events(run: RunState) -> Iterator[StoredEvent]:
             case ToolMessage():
                 yield from _iter_result_events(message, deeds)
             case UserMessage():
-                yield UserMessageEvent(text=message.text, from_person=message.from_person)
+                yield UserMessageEvent(text=message.shown or message.text, from_person=message.from_person)
             case _:
                 assert_never(message)
     yield from map(build_step_event, deeds.pop_rest())

@@ -43,7 +43,7 @@ class UserMessageEvent:
     type: ClassVar[str] = "told"
     text: str
     from_person: bool = False
-    """Whether the person of a session wrote it just so."""
+    """Whether the person of a session wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from kakite.agent.run.store import RunFolder
 from kakite.host import Approver, Rule
 from kakite.models.model import Model
 from kakite.sandbox import ResourceLimits, Sandbox
+from kakite.tools.toolset import Toolset
 
 OnFailure = Literal["continue", "fail"]
 """What becomes of a run whose editor is not there: it goes on with commands alone, or stops."""
@@ -64,6 +65,10 @@ class SessionDeps:
     """Where what all tasks of a day use up is added up; None: nowhere."""
     tooling: ToolSettings = field(default_factory=ToolSettings)
     """What the person's settings say of editor and further servers."""
+    builtin: Toolset | None = None
+    """Tools that work in this process, beside those in the sandbox: a session's."""
+    skills: str = ""
+    """The list of skills that the model is told of."""
     stream: bool = False
     listener: RunListener = lambda _event: None
 

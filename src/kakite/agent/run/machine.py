@@ -300,6 +300,17 @@ def add_project_instructions(
     return _append_user_message(run, load_prompt("rules").format(rules="\n\n".join(texts)))
 
 
+def add_nested_instructions(run: RunState, rules: tuple[ProjectInstruction, ...]) -> RunState:
+    """Give the model the rules of a folder that it has come to; those that it knows are not said again."""
+    known = {rule.path for rule in run.rules}
+    fresh = tuple(rule for rule in rules if rule.path not in known)
+    if not fresh:
+        return run
+    texts = "\n\n".join(f'<file path="{rule.path}">\n{rule.text.strip()}\n</file>' for rule in fresh)
+    note = load_prompt("nested_rules").format(rules=texts).strip()
+    return _deliver_notes(replace(run, rules=(*run.rules, *fresh), notes=(*run.notes, note)))
+
+
 def can_add_instructions(run: RunState) -> bool:
     """Return whether the model has said nothing yet: what it is given later would be no rule of the start."""
     return not run.rules and not any(isinstance(message, Reply) for message in run.messages)

@@ -68,7 +68,7 @@ def build_prompt_parts(equipment: PromptInputs) -> tuple[PromptPart, ...]:
         _build_editor_part(equipment),
         _build_part(f"system_git{kind}"),
         *_build_server_parts(equipment.servers),
-        *((PromptPart("skills", equipment.skills),) if equipment.skills else ()),
+        *_build_skill_parts(equipment.skills),
         _build_part(f"system_rules{kind}"),
     )
 
@@ -127,6 +127,12 @@ def _build_server_parts(names: Sequence[str]) -> tuple[PromptPart, ...]:
         return ()
     told = load_prompt("system_servers").format(servers=_format_names(names))
     return (PromptPart(f"{_SERVERS_PREFIX}{', '.join(names)}", told.strip()),)
+
+
+def _build_skill_parts(skills: str) -> tuple[PromptPart, ...]:
+    if not skills:
+        return ()
+    return (PromptPart("skills", load_prompt("system_skills").format(skills=skills.strip()).strip()),)
 
 
 def _build_part(name: str, **values: str) -> PromptPart:

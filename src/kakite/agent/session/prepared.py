@@ -9,6 +9,7 @@ from pathlib import Path
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import RunState
 from kakite.agent.session.session import Session, open_session
+from kakite.agent.session.session_context import SessionContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +19,11 @@ class PreparedSession:
     run: RunState
     deps: SessionDeps
     project: Path
+    context: SessionContext
+    """Instructions, skills and commands."""
     note: str = ""
     """What the person should know of where commands run; empty: nothing."""
 
     def open(self) -> AbstractAsyncContextManager[Session]:
         """Open it."""
-        return open_session(self.run, self.deps)
+        return open_session(self.run, self.deps, context=self.context)

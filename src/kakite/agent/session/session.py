@@ -26,15 +26,16 @@ from kakite.agent.run.approvals import TimedApprover
 from kakite.agent.run.compaction import get_run_window
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.prompt import load_prompt
-from kakite.agent.run.state import ProjectInstruction, RewindPoint, RunState
+from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.turns import TurnExecutor, record_usage
+from kakite.agent.session.session_context import SessionContext
 from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
 from kakite.host import MODES
 from kakite.models.messages import UserMessage
 from kakite.models.model import Model, connect_model
 from kakite.sandbox import AUTO
-from kakite.tools.toolset import Tool
+from kakite.tools.toolset import Tool, ToolCall
 
 SessionMode = Literal["ask", "edits", "all", "plan"]
 """What goes without a question, as a run's ``approve``; ``plan``: the model looks, and changes nothing."""
@@ -87,7 +88,7 @@ async def open_session(
     run: RunState,
     deps: SessionDeps,
     *,
-    instructions: Sequence[ProjectInstruction] = (),
+    context: SessionContext | None = None,
     checkpoints: FileCheckpoints | None = None,
 ) -> AsyncGenerator[Session]:
     """Make ready what a session needs; at the end its processes are gone, and its state is stored.
@@ -95,7 +96,7 @@ async def open_session(
     Args:
         run: as it was stored, or as ``machine.create_session_state`` made it.
         deps: what it works with.
-        instructions: what the person and the project say about how to work, for a session that begins.
+        context: what the person and the project say about how to work.
         checkpoints: keeps the files; None: nobody does, and a rewind changes the conversation alone.
 
     Raises:
@@ -109,13 +110,13 @@ async def open_session(
         run = machine.on_turn_interrupted(run, by="crash")
         kind = deps.sandbox.kind if run.task.sandbox == AUTO else run.task.sandbox
         run = machine.on_sandbox_selected(run, kind, deps.sandbox.project)
-        if machine.can_add_instructions(run):
-            run = machine.add_project_instructions(run, tuple(instructions))
+        if context and machine.can_add_instructions(run):
+            run = machine.add_project_instructions(run, context.instructions, context.nested)
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
         patience = TimedApprover(deps.approver)
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
-        session = Session(run, deps, toolset, patience, checkpoints)
+        session = Session(run, deps, toolset, patience, context=context, checkpoints=checkpoints)
         stack.push_async_callback(session.close)
         yield session
 
@@ -129,12 +130,15 @@ class Session:
         deps: SessionDeps,
         toolset: RunToolset,
         patience: TimedApprover,
+        *,
+        context: SessionContext | None,
         checkpoints: FileCheckpoints | None,
     ) -> None:
         self.run = run
         """The session as it stands after its last step."""
         self._deps = deps
         self._toolset = toolset
+        self._context = context
         self._checkpoints = checkpoints
         self._patience = patience
         self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
@@ -328,9 +332,19 @@ class Session:
             case machine.ModelRequestAction():
                 return await self._turns.ask_model(self.run)
             case machine.ToolCallAction(call):
-                return await self._turns.run_tool(self.run, call)
+                return await self._give_nested(await self._turns.run_tool(self.run, call), call)
             case _:
                 raise AssertionError(f"a session has no {type(action).__name__}")
+
+    async def _give_nested(self, run: RunState, call: ToolCall) -> RunState:
+        """Give the model the instructions of the folder that a call looked or worked in."""
+        path = call.arguments.get("path")
+        if self._context is None or not self._context.nested or not isinstance(path, str):
+            return run
+        inside = self._deps.sandbox.project
+        path = path.removeprefix(f"{inside}/")
+        rules = await asyncio.to_thread(self._context.find_nested_instructions, path)
+        return machine.add_nested_instructions(run, rules)
 
     async def _stop(self, action: machine.FinishAction) -> TurnEndReason:
         self.run = await self._save(machine.on_turn_stopped(self.run, action.status))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 
 from kakite.agent.observe.events import ResourceMissing
@@ -44,8 +45,10 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
         for name, error in further.missing.items():
             parts.listener(ResourceMissing(what=name, code=error.code, message=error.message))
     own = await toolset.list_tools()
+    builtin = await parts.builtin.list_tools() if parts.builtin else ()
     others = await further.toolset.list_tools() if further else ()
-    return RunToolset(run, parts, toolset, further, beginning, own=own, others=others)
+    listed = ListedTools(own=own, builtin=builtin, others=others)
+    return RunToolset(run, parts, toolset, further, beginning, listed)
 
 
 StartCallback = Callable[[], Awaitable[None]]
@@ -66,6 +69,25 @@ class StartNotifier:
         await self.note()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTools:
+    """The tools that a run was opened with, by where they work; of two with one name the first counts."""
+
+    own: tuple[Tool, ...]
+    """In the sandbox."""
+    builtin: tuple[Tool, ...]
+    """In this process."""
+    others: tuple[Tool, ...]
+    """Of further servers."""
+
+    def list_unique(self) -> tuple[Tool, ...]:
+        """Return all of them."""
+        tools: dict[str, Tool] = {}
+        for tool in (*self.own, *self.builtin, *self.others):
+            tools.setdefault(tool.name, tool)
+        return tuple(tools.values())
+
+
 class RunToolset:
     """All tools of a run as one toolset; each call passes approval first.
 
@@ -79,9 +101,7 @@ class RunToolset:
         toolset: SandboxToolset,
         further: ExternalServers | None,
         beginning: StartNotifier,
-        *,
-        own: tuple[Tool, ...],
-        others: tuple[Tool, ...],
+        listed: ListedTools,
     ) -> None:
         self._toolset = toolset
         self._further = further
@@ -95,9 +115,15 @@ class RunToolset:
         # command can reach is up to the sandbox.
         setting = ApprovalConfig(ask_after_outside=False, begins=beginning.notify)
         self._approved = ApprovedToolset(toolset, rules=parts.rules, approver=parts.approver, setting=setting)
-        names = {tool.name for tool in own}
-        self._tools = (*own, *(tool for tool in others if tool.name not in names))
-        self._own = frozenset(names)
+        self._builtin = (
+            ApprovedToolset(parts.builtin, rules=parts.rules, approver=parts.approver, setting=setting)
+            if parts.builtin
+            else None
+        )
+        self._skills = parts.skills
+        self._own = frozenset(tool.name for tool in listed.own)
+        self._builtin_names = frozenset(tool.name for tool in listed.builtin) - self._own
+        self._tools = listed.list_unique()
 
     @property
     def editor_error(self) -> EditorError | None:
@@ -116,12 +142,14 @@ class RunToolset:
                 editor_tools=self._toolset.list_editor_tools(),
                 servers=self._further.servers if self._further else (),
                 conversation=self._conversation,
+                skills=self._skills,
             )
         )
 
     def set_approval(self, rules: Sequence[Rule], *, read_only: bool = False) -> None:
         """Say what goes without a question from now on; ``read_only``: what changes anything is refused."""
-        for approved in filter(None, (self._approved, self._further and self._further.approved)):
+        further = self._further and self._further.approved
+        for approved in filter(None, (self._approved, self._builtin, further)):
             approved.rules = (*rules, *approved.rules[self._mode_rules :])
             approved.read_only = read_only
         self._mode_rules = len(rules)
@@ -141,6 +169,8 @@ class RunToolset:
         self._beginning.note = begins
         if call.name in self._own:
             return await self._approved.call(call)
+        if self._builtin and call.name in self._builtin_names:
+            return await self._builtin.call(call)
         if self._further and any(tool.name == call.name for tool in self._tools):
             return await self._further.call(call)
         return build_unknown_tool_result(call, [tool.name for tool in self._tools])

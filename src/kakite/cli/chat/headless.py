@@ -11,7 +11,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typer
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from kakite.agent.observe.events import RunEvent, TurnEndReason
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session, TurnResult
+    from kakite.agent.session.session_context import SessionContext
     from kakite.host import ApprovalRequest, ApprovalResponse
     from kakite.models.messages import UserMessage
+    from kakite.tools.toolset import Image
 
 Output = Literal["text", "json", "jsonl"]
 VERSION = 1
@@ -107,7 +109,10 @@ async def answer_once(prepared: PreparedSession, text: str, printer: EventPrinte
     """
     printer.start(prepared)
     async with prepared.open() as session:
-        message = _to_message(text if schema is None else f"{text}\n\n{_describe_schema(schema)}")
+        message = prepared.context.build_message(text)
+        if schema is not None:
+            asked = f"{message.text}\n\n{_describe_schema(schema)}"
+            message = replace(message, text=asked, shown=text)
         result = await session.prompt(message)
         structured = None
         if schema is not None and result.reason == "answered":
@@ -122,7 +127,7 @@ async def converse_in_lines(
     """Read messages as JSON lines, print events, and return the exit code of the last turn."""
     printer.start(prepared)
     async with prepared.open() as session:
-        return await LineSession(session, printer, approver).run(prompt)
+        return await LineSession(session, prepared.context, printer, approver).run(prompt)
 
 
 def to_exit_code(reason: TurnEndReason) -> int:
@@ -246,8 +251,11 @@ class LineApprover:
 class LineSession:
     """Drives a session by lines of input, and prints what happens as lines."""
 
-    def __init__(self, session: Session, printer: EventPrinter, approver: LineApprover) -> None:
+    def __init__(
+        self, session: Session, context: SessionContext, printer: EventPrinter, approver: LineApprover
+    ) -> None:
         self._session = session
+        self._context = context
         self._printer = printer
         self._approver = approver
         self._turn: asyncio.Task[TurnResult] | None = None
@@ -302,7 +310,7 @@ class LineSession:
     def _perform(self, line: dict[str, Any]) -> None:
         match line.get("type"):
             case "prompt":
-                message = _parse_message(line)
+                message = self._context.build_message(*_parse_message(line))
                 if self._turn is not None:
                     self._session.steer(message)
                 else:
@@ -332,8 +340,7 @@ def _parse_line(line: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _parse_message(line: Mapping[str, Any]) -> UserMessage:
-    from kakite.models.messages import UserMessage
+def _parse_message(line: Mapping[str, Any]) -> tuple[str, tuple[Image, ...]]:
     from kakite.tools.toolset import Image
 
     text, images = line.get("text"), line.get("images", [])
@@ -345,7 +352,7 @@ def _parse_message(line: Mapping[str, Any]) -> UserMessage:
         )
     except (TypeError, KeyError) as error:
         raise InputError("an image needs `mime` and `data` (base64)") from error
-    return UserMessage(text=text, images=pictures)
+    return text, pictures
 
 
 def _read_lines_in_thread() -> asyncio.Queue[bytes | None]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SlashCommand:
+class ChatCommand:
     """One command."""
 
     arguments: str
@@ -29,23 +29,23 @@ class SlashCommand:
 
 
 COMMANDS = {
-    "help": SlashCommand("", "Show these commands and the keys"),
-    "model": SlashCommand("[PROVIDER:NAME]", "Show the model, or talk to another one from now on"),
-    "mode": SlashCommand("[ask|edits|all|plan]", "Show or set what goes without asking you (Shift-Tab)"),
-    "plan": SlashCommand("[TEXT]", "Plan first: the model only looks, and answers with a plan"),
-    "accept": SlashCommand(
+    "help": ChatCommand("", "Show these commands and the keys"),
+    "model": ChatCommand("[PROVIDER:NAME]", "Show the model, or talk to another one from now on"),
+    "mode": ChatCommand("[ask|edits|all|plan]", "Show or set what goes without asking you (Shift-Tab)"),
+    "plan": ChatCommand("[TEXT]", "Plan first: the model only looks, and answers with a plan"),
+    "accept": ChatCommand(
         "[ask|edits|all] [edit]", "Carry the plan out; edit: change it in your editor first"
     ),
-    "diff": SlashCommand("", "Show what has changed since the session began"),
-    "rewind": SlashCommand("", "Go back to before one of your messages: files, conversation or both"),
-    "compact": SlashCommand("", "Shorten what the model is shown of the conversation"),
-    "cost": SlashCommand("", "Show tokens, cost and time"),
-    "clear": SlashCommand("", "Begin a new session; this one stays stored"),
-    "resume": SlashCommand("[ID]", "Go on with another session of this folder"),
-    "tools": SlashCommand("", "List the model's tools"),
-    "mcp": SlashCommand("", "List the MCP servers that the model may use"),
-    "export": SlashCommand("[FILE]", "Write the conversation as Markdown"),
-    "quit": SlashCommand("", "Leave; the session stays stored"),
+    "diff": ChatCommand("", "Show what has changed since the session began"),
+    "rewind": ChatCommand("", "Go back to before one of your messages: files, conversation or both"),
+    "compact": ChatCommand("", "Shorten what the model is shown of the conversation"),
+    "cost": ChatCommand("", "Show tokens, cost and time"),
+    "clear": ChatCommand("", "Begin a new session; this one stays stored"),
+    "resume": ChatCommand("[ID]", "Go on with another session of this folder"),
+    "tools": ChatCommand("", "List the model's tools"),
+    "mcp": ChatCommand("", "List the MCP servers that the model may use"),
+    "export": ChatCommand("[FILE]", "Write the conversation as Markdown"),
+    "quit": ChatCommand("", "Leave; the session stays stored"),
 }
 
 KEYS = (
@@ -60,7 +60,7 @@ KEYS = (
 )
 
 
-class SlashCommands:
+class ChatCommands:
     """Runs the commands of one terminal."""
 
     def __init__(self, terminal: ChatTerminal) -> None:

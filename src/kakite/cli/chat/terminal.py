@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sys
 import time
@@ -25,17 +26,18 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 
 from kakite.agent.context_holder import ContextHolder
+from kakite.agent.session.context import complete_mention, list_paths
+from kakite.agent.session.context.mention_syntax import format_mention
 from kakite.cli.chat.questions import render_question
-from kakite.cli.chat.slash_commands import COMMANDS, SlashCommands
+from kakite.cli.chat.slash_commands import COMMANDS, ChatCommands
 from kakite.cli.chat.view import ChatView
 from kakite.cli.exit_codes import run_until_signal
 from kakite.errors import KakiteError
 from kakite.host import ApprovalRequest, ApprovalResponse
-from kakite.models.messages import UserMessage
 from kakite.workspace import ensure_state_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from prompt_toolkit.document import Document
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session
     from kakite.host import Approver
+    from kakite.models.messages import UserMessage
 
 
 class SessionSource(Protocol):
@@ -62,7 +65,10 @@ class SessionSource(Protocol):
 
 LEAVE_WITHIN = 2.0
 """Seconds within which a second Ctrl-C leaves."""
+PATHS_MAX_AGE = 5.0
+"""Seconds that the list of the project's files is used for completion."""
 _MODES = ("ask", "edits", "all", "plan")
+_MENTION = re.compile(r'(?:^|\s)@("?[^\s"]*)$')
 
 
 def converse(source: SessionSource, first: str = "") -> int:
@@ -85,7 +91,7 @@ class ChatTerminal:
         self._question: tuple[ApprovalRequest, asyncio.Future[ApprovalResponse]] | None = None
         self._leave_pressed = 0.0
         self.leaving = False
-        self._commands = SlashCommands(self)
+        self._commands = ChatCommands(self)
         self._prompt = self._build_prompt()
         self.view.refresh = self._refresh
 
@@ -136,6 +142,8 @@ class ChatTerminal:
         self.view.note(f"Kakite in {task.repository}, with {task.model}. /help lists what you can do.")
         if prepared.note:
             self.view.warn(prepared.note)
+        for problem in prepared.context.problems:
+            self.view.note(str(problem))
         if prepared.run.points:
             self.view.note(f"Going on with: {prepared.run.title}")
 
@@ -183,7 +191,8 @@ class ChatTerminal:
 
     async def handle(self, line: str) -> None:
         """Do what a line says: a command, the person's own program, or a message."""
-        if line.startswith("/"):
+        own = self.prepared.context.find_command(line)[0] if self.prepared else None
+        if line.startswith("/") and (own is None or line[1:].partition(" ")[0] in COMMANDS):
             await self._commands.run(line)
         elif line.startswith("!"):
             await self._run_own_command(line[1:])
@@ -192,7 +201,8 @@ class ChatTerminal:
 
     async def send(self, text: str) -> None:
         """Send a message: it begins a turn, or steers the one that runs."""
-        message = UserMessage(text=text)
+        assert self.prepared is not None
+        message = await asyncio.to_thread(self.prepared.context.build_message, text)
         if self.is_running and self.session is not None and self.session.is_running:
             self.session.steer(message)
             return
@@ -340,7 +350,8 @@ class ChatTerminal:
             bottom_toolbar=self._format_toolbar,
             history=FileHistory(str(folder / "chat-history")),
             completer=_ChatCompleter(self),
-            complete_while_typing=Condition(lambda: self._prompt.default_buffer.text.startswith("/")),
+            complete_while_typing=Condition(self._should_complete),
+            complete_in_thread=True,
             enable_open_in_editor=True,
             key_bindings=self._build_keys(),
             prompt_continuation="  ",
@@ -348,6 +359,10 @@ class ChatTerminal:
         )
         prompt.app.ttimeoutlen = 0.05  # Esc alone is a key of ours
         return prompt
+
+    def _should_complete(self) -> bool:
+        text = self._prompt.default_buffer.document.text_before_cursor
+        return text.startswith("/") or _MENTION.search(text) is not None
 
     def _format_message(self) -> FormattedText:
         live = self.view.format_live(shutil.get_terminal_size().columns)
@@ -415,6 +430,8 @@ class _ChatCompleter(Completer):
 
     def __init__(self, terminal: ChatTerminal) -> None:
         self._terminal = terminal
+        self._paths: Sequence[str] = ()
+        self._looked = -PATHS_MAX_AGE
 
     def get_completions(self, document: Document, complete_event: Any) -> Iterable[Completion]:  # noqa: ARG002 - the library's
         """Yield what the word before the cursor may become."""
@@ -423,3 +440,25 @@ class _ChatCompleter(Completer):
             for name, command in COMMANDS.items():
                 if name.startswith(text[1:]):
                     yield Completion(f"/{name}", start_position=-len(text), display_meta=command.help)
+            yield from self._complete_own(text)
+        elif mention := _MENTION.search(text):
+            yield from self._complete_mention(mention[1])
+
+    def _complete_own(self, text: str) -> Iterable[Completion]:
+        prepared = self._terminal.prepared
+        for command in prepared.context.commands if prepared else ():
+            if command.name.startswith(text[1:]):
+                yield Completion(
+                    f"/{command.name}", start_position=-len(text), display_meta=command.description
+                )
+
+    def _complete_mention(self, typed: str) -> Iterable[Completion]:
+        for path in complete_mention(typed, self._list_paths()):
+            yield Completion(format_mention(path), start_position=-len(typed) - 1, display=path)
+
+    def _list_paths(self) -> Sequence[str]:
+        """Return the paths of the project, looked up again now and then."""
+        prepared, now = self._terminal.prepared, time.monotonic()
+        if prepared is not None and now - self._looked > PATHS_MAX_AGE:
+            self._paths, self._looked = list_paths(prepared.context.project), now
+        return self._paths

@@ -1,0 +1,44 @@
+"""The tools of a session that work in this process: what needs the person, or their own folders."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kakite.agent.session.context import Skill, read_skill
+from kakite.tools.arguments import ToolError, suggest_name
+from kakite.tools.function_toolset import FunctionTool, FunctionToolset
+from kakite.tools.toolset import JsonObject, Tool, ToolResult, Toolset
+
+
+def build_session_tools(skills: tuple[Skill, ...]) -> Toolset:
+    """Return the toolset of a session with these skills."""
+    return FunctionToolset(*([_create_read_skill_tool(skills)] if skills else []))
+
+
+def _create_read_skill_tool(skills: tuple[Skill, ...]) -> FunctionTool:
+    by_name = {skill.name: skill for skill in skills}
+
+    async def perform(arguments: JsonObject) -> ToolResult:
+        name = arguments["name"]
+        if name not in by_name:
+            raise ToolError(f"there is no skill `{name[:100]}`", hint=suggest_name(name, by_name))
+        file = arguments.get("file") or "SKILL.md"
+        return ToolResult(text=await asyncio.to_thread(read_skill, by_name[name], file))
+
+    tool = Tool(
+        name="read_skill",
+        title="Read a skill",
+        description="Read a skill, or another file of its folder.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "The skill's name"},
+                "file": {"type": "string", "description": "A file in its folder; default: SKILL.md"},
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+        effect="read",
+        idempotent=True,
+    )
+    return FunctionTool(tool, perform)

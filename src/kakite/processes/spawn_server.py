@@ -44,8 +44,10 @@ class SpawnServerConfig:
     """What it looks at before each start; after the kind a path, or nothing, and a place.
 
     ``shown``: the path is to be seen at the place. ``masked``: it, or nothing. ``hidden``: anything but it.
-    ``absent``: nothing. ``top``: what is mounted at and below the place has to stay as it was first, without
-    devices and, but for what is below a place that is ``written``, read-only; below ``own`` anything may be.
+    ``absent``: nothing. ``identity``: what has this device and number. ``pinned``: something that is mounted
+    there; ``sealed``: the same, read-only. ``top``: what is mounted at and below the place has to stay as it
+    was first, without devices and, but for what is below a place that is ``written``, read-only; below
+    ``own`` anything may be.
     """
 
 

@@ -65,7 +65,7 @@ class _PathChecks:
     def __init__(self, words: list[str]) -> None:
         self._places = list(zip(words[::3], words[1::3], words[2::3], strict=True))
         self._tables = [
-            _MountTable(top, self._list_paths("written"), self._list_paths("own"))
+            _MountTable(top, *map(self._list_paths, ("written", "own", "sealed", "pinned")))
             for top in self._list_paths("top")
         ]
 
@@ -84,8 +84,11 @@ def _is_as_expected(kind: str, source: str, place: str) -> bool:
     if kind == "shown":
         there = _get_file_id(source)
         return there is not None and there == _get_file_id(place)
-    if kind in {"top", "written", "own"}:
+    if kind in {"top", "written", "own", "sealed", "pinned"}:
         return True
+    if kind == "identity":
+        there = _get_file_id(place, follow=False)
+        return there is not None and source == f"{there[0]}:{there[1]}"
     there = _get_file_id(place, follow=False)
     if there is None or kind == "absent":
         return there is None
@@ -106,7 +109,9 @@ class _MountTable:
     What the host mounts later arrives there too, writable and with devices.
     """
 
-    def __init__(self, top: bytes, written: list[bytes], own: list[bytes]) -> None:
+    def __init__(
+        self, top: bytes, written: list[bytes], own: list[bytes], sealed: list[bytes], pinned: list[bytes]
+    ) -> None:
         self._top = top
         # Told is also what has changed between this and the first reading.
         self._file = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
@@ -121,6 +126,10 @@ class _MountTable:
         self._holds = all(
             _is_safe(path, options, written) for path, options in inner if not _is_in(path, own)
         )
+        # Compared with what is wanted, not with what was found: it may have gone before we looked.
+        mounted = dict(inner)
+        self._holds &= all(b"ro" in mounted.get(path, ()) for path in sealed)
+        self._holds &= all(path in mounted for path in pinned)
 
     def is_unchanged(self) -> bool:
         """Tell whether it is as it was first, and nothing of the host could be written or used then."""

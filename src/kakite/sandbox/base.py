@@ -22,7 +22,8 @@ class SandboxError(ExternalError):
     """A sandbox could not be made or reached, or has no such folder. A program's failure is no such error.
 
     Codes: ``sandbox_missing`` (what makes it is not installed), ``sandbox_failed``, ``folder_missing`` (the
-    folder to start a program in).
+    folder to start a program in, or the project's), ``project_unfit`` (programs may not work in that folder),
+    ``project_elsewhere`` (an engine on another machine cannot see it).
     """
 
     code = "sandbox_failed"
@@ -57,6 +58,11 @@ class Sandbox(Protocol):
     @property
     def services(self) -> str:
         """The folder inside with a unix socket for each of the host's services, by its name."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know of their own folder in it, once it is prepared."""
         ...
 
     async def prepare(self) -> None:

@@ -63,15 +63,20 @@ def measure(folder: Path) -> DiskUsage:
     return DiskUsage(size=size, files=files, too_deep=too_deep)
 
 
-def measure_deleted(pids: list[int], *devices: int) -> int:
-    """Return the bytes of files on the devices that these processes hold open although they have no name."""
+def measure_deleted(pids: list[int], *devices: int, without: str = "") -> int:
+    """Return the bytes of files on the devices that these processes hold open although they have no name.
+
+    ``without`` is the folder, as they see it, whose files do not count.
+    """
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
         with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
             for entry in entries:
                 with suppress(OSError):
                     found = entry.stat()
-                    if found.st_nlink == 0 and found.st_dev in devices:
+                    if found.st_nlink or found.st_dev not in devices:
+                        continue
+                    if not (without and os.readlink(entry.path).startswith(f"{without}/")):  # noqa: PTH115
                         sizes[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK
     return sum(sizes.values())
 
@@ -172,6 +177,8 @@ class DiskWatch:
     limits: ResourceLimits
     marks: tuple[bytes, ...]
     """One of which stands in the arguments of those of our programs that run in this sandbox."""
+    without: str = ""
+    """Where programs see a folder of the person's, which does not count."""
     ended: KillCounts = field(default_factory=KillCounts)
     _last: _Measurement | None = None
     _warned: DiskUsage | None = None
@@ -215,7 +222,7 @@ class DiskWatch:
     def _measure(self, running: list[int]) -> DiskUsage:
         usage = measure(self.folder)
         pids = [pid for outer in running for pid in supervisor.list_descendants(outer)]
-        deleted = measure_deleted(pids, self.folder.stat().st_dev)
+        deleted = measure_deleted(pids, self.folder.stat().st_dev, without=self.without)
         return usage + DiskUsage(size=deleted, files=0)
 
     def _judge(self, usage: DiskUsage, running: list[int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kakite.errors import UsageError
 from kakite.sandbox.backends import engine, images
@@ -17,9 +17,16 @@ from kakite.sandbox.files.temp import temporary_folder
 from kakite.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-_MAKERS: dict[str, Callable[[Path, Mapping[str, str], SandboxSpec], Sandbox]] = {
+
+class _Maker(Protocol):
+    def __call__(
+        self, folder: Path, environ: Mapping[str, str], terms: SandboxSpec, *, project: Path | None
+    ) -> Sandbox: ...
+
+
+_MAKERS: dict[str, _Maker] = {
     "container": ContainerSandbox,
     "bubblewrap": BubblewrapSandbox,
     "local": LocalSandbox,
@@ -42,7 +49,12 @@ class BackendInfo:
 
 
 def open_sandbox(
-    kind: str, folder: Path, *, environ: Mapping[str, str] | None = None, terms: SandboxSpec | None = None
+    kind: str,
+    folder: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    terms: SandboxSpec | None = None,
+    project: Path | None = None,
 ) -> Sandbox:
     """Return a sandbox over the task's own folder on the host. Nothing is made before its ``prepare``.
 
@@ -51,13 +63,17 @@ def open_sandbox(
     The folder is made if it is not there; the project goes into ``project`` below it. ``environ`` is where
     the few variables that programs get are taken from: this process's environment unless given.
 
+    With ``project`` programs work in that folder as it is, in the place of the task's own: what they write is
+    there at once, and nobody deletes it. What is a repository in it they can only read, in the kinds that
+    isolate.
+
     Raises:
         UsageError: there is no such kind, code ``unknown_sandbox``.
     """
     environ, terms = os.environ if environ is None else environ, terms or SandboxSpec()
     name, _, image = kind.partition(":")
     if name == "container" and image:
-        return ContainerSandbox(folder, environ, terms, image)
+        return ContainerSandbox(folder, environ, terms, image, project=project)
     make = _MAKERS.get(_choose_backend(environ) if kind == AUTO else kind)
     if make is None:
         raise UsageError(
@@ -65,7 +81,7 @@ def open_sandbox(
             hint=f"the kinds are: {', '.join(NAMES)}, container:IMAGE",
             code="unknown_sandbox",
         )
-    return make(folder, environ, terms)
+    return make(folder, environ, terms, project=project)
 
 
 def _choose_backend(environ: Mapping[str, str]) -> str:

@@ -39,7 +39,7 @@ from kakite.processes import (
     run,
 )
 from kakite.sandbox.backends import bwrap_mounts, seccomp
-from kakite.sandbox.backends.bwrap_mounts import MountView, build_view
+from kakite.sandbox.backends.bwrap_mounts import MountView, PersonPaths, build_view
 from kakite.sandbox.backends.cgroups import Cgroup, LimitEvents, make_group
 from kakite.sandbox.base import OUTPUT_LIMIT, SandboxError, build_kakite_argv, resolve_cwd
 from kakite.sandbox.disk_limits import DiskWatch, KillCounts
@@ -49,6 +49,11 @@ from kakite.sandbox.egress.setup import (
     build_forward_argv,
     build_proxy_environment,
     open_network,
+)
+from kakite.sandbox.files.project_folder import (
+    ENVIRONMENT,
+    ProjectFolder,
+    build_not_writable_error,
 )
 from kakite.sandbox.files.task_folder import TaskFolder
 from kakite.sandbox.services import ServiceSockets, check_names
@@ -192,11 +197,18 @@ class BubblewrapSandbox:
     services = _SERVICES
     kakite = build_kakite_argv(sys.executable)
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], terms: SandboxSpec) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], terms: SandboxSpec, *, project: Path | None = None
+    ) -> None:
         check_names(terms.services)
         self._folder = TaskFolder(folder.resolve())
+        self._project = ProjectFolder(project, self._folder.path, environ) if project else None
+        if self._project:
+            weakref.finalize(self, self._project.close)
         self._terms = add_proxy_service(terms, environ)
         self._env = build_base_environment(environ, _HOME) | {"TMPDIR": "/tmp"}  # noqa: S108 - a path inside
+        if project:
+            self._env |= ENVIRONMENT
         self._program = shutil.which(PROGRAM, path=environ.get("PATH")) or ""
         self._user_home = Path(environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir).resolve()
         self._state = get_state_path(environ).resolve()
@@ -204,27 +216,55 @@ class BubblewrapSandbox:
         self._listeners = ServiceSockets()
         self._held = _SandboxResources()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know of their own folder in it."""
+        return self._project.notes if self._project else ()
+
     async def prepare(self) -> None:
         """Make the task's folders, look what to show and to hide, and try it.
 
         Raises:
             SandboxError: bubblewrap is not installed, too old, or not allowed here; or the task's folders are
-                another user's, code ``folder_not_yours``.
+                another user's, code ``folder_not_yours``; or programs may not work in the person's folder,
+                code ``project_unfit``.
         """
         if not self._program:
             raise SandboxError("`bwrap` was not found", hint=HOW_TO_GET, code="sandbox_missing")
         self._folder.make()
         await self._folder.take_ownership()
         self._folder.put_seccomp(seccomp.compile_filter())
+        person = await asyncio.to_thread(self._open_project)
         self._mounts = bwrap_mounts.plan(
-            self._folder, self._user_home, self._state, self._terms.limits, home=_HOME, project=_PROJECT
+            self._folder, person, self._terms.limits, home=_HOME, project=_PROJECT
         )
         await self._listeners.open(self._folder.services, self._terms.services)
-        view = build_view(self._folder, self._mounts, empty=_SERVICES)
+        # Not a method of ours: what is held for us must not hold us.
+        protect = self._project.build_mounts if self._project else tuple
+        view = build_view(self._folder, self._mounts, empty=_SERVICES, protect=protect, project=_PROJECT)
         await asyncio.to_thread(self._hold, view)
         if not await self._is_working():
             self._held.view = None  # no namespaces within others here: each command makes all of it itself
             await self._must_work()
+        if self._project:
+            await self._must_be_writable(self._project)
+
+    def _open_project(self) -> PersonPaths:
+        """Look what of the person's folder has to stay as it is."""
+        if not self._project:
+            return PersonPaths(home=self._user_home, state=self._state, project=self._folder.project)
+        self._project.open((self._user_home, self._state, self._folder.path))
+        return PersonPaths(
+            home=self._user_home,
+            state=self._state,
+            project=self._project.path,
+            shown=self._project.gitdirs,
+        )
+
+    async def _must_be_writable(self, project: ProjectFolder) -> None:
+        tried = await self.exec(("/bin/sh", "-c", "[ -w . ]"), timeout=20, network="off")
+        if tried.exit_code != 0:
+            raise build_not_writable_error(project.path)
 
     async def _is_working(self) -> bool:
         """Tell whether commands run in what is mounted once."""
@@ -246,9 +286,14 @@ class BubblewrapSandbox:
     def _hold(self, view: MountView) -> None:
         """Have a control group and a watch over the disk, once, and what starts commands in this view."""
         if self._held.watch is None:
-            of_servers = ("--bind", str(self._folder.project), _PROJECT)
+            of_servers = ("--bind", str(self._folder.home), _HOME)
             marks = tuple(b"\0".join(map(os.fsencode, words)) for words in (of_servers, view.mark))
-            watch = DiskWatch(folder=self._folder.path, limits=self._terms.limits, marks=marks)
+            watch = DiskWatch(
+                folder=self._folder.path,
+                limits=self._terms.limits,
+                marks=marks,
+                without=_PROJECT if self._project else "",
+            )
             group = make_group(self._terms.limits)
             limits = _build_rlimits(self._terms.limits, group)
             self._held = _SandboxResources(group=group, watch=watch, program=self._program, limits=limits)
@@ -272,8 +317,10 @@ class BubblewrapSandbox:
         """
         seen = self._iter_counter_args()
         network = network or self._terms.network
-        seen = (*seen, *self._build_mount_args(network))
-        launch = self._build_process_spec(argv, env=env, cwd=cwd, network=network, seen=seen)
+        mounts, guard = self._build_mount_args(network)
+        launch = self._build_process_spec(
+            argv, env=env, cwd=cwd, network=network, seen=(*seen, *mounts), first=guard + _FIRST
+        )
         return replace(launch, argv=(*self._build_limit_argv(), *launch.argv))
 
     def _build_process_spec(
@@ -284,7 +331,7 @@ class BubblewrapSandbox:
         cwd: str | None,
         network: Network,
         seen: Iterable[str],
-        first: str = _FIRST,
+        first: str,
     ) -> ProcessSpec:
         env = {**self._env, **build_proxy_environment(network), **(env or {})}
         loaded = {name: value for name, value in env.items() if name.startswith(_LOADED)}
@@ -319,8 +366,8 @@ class BubblewrapSandbox:
         entrances = group.entrances if group else ()
         return ("/bin/sh", "-c", _ENTER, "sh", str(self._folder.seccomp), *sizes, *entrances, "--")
 
-    def _build_mount_args(self, network: Network) -> tuple[str, ...]:
-        """Return the words that mount all that a program sees.
+    def _build_mount_args(self, network: Network) -> tuple[tuple[str, ...], str]:
+        """Return the words that mount all that a program sees, and what makes sure of that first.
 
         Raises:
             SandboxError: ``prepare`` has not been awaited.
@@ -328,7 +375,16 @@ class BubblewrapSandbox:
         if not self._mounts:
             raise SandboxError("the sandbox was not prepared")
         there = (mount for mount in self._mounts if not bwrap_mounts.has_vanished(self._folder, mount))
-        return (*self._build_service_args(network), *(word for mount in there for word in mount))
+        protected = self._project.build_mounts() if self._project else ()
+        words = (
+            *(*self._build_service_args(network), *(word for mount in there for word in mount)),
+            *bwrap_mounts.build_project_words(protected, _PROJECT),
+        )
+        return words, bwrap_mounts.build_project_guard(protected, _PROJECT)
+
+    def _build_view_args(self, view: MountView, network: Network) -> tuple[tuple[str, ...], str]:
+        """Return the same where the view has most of it, of which its starter makes sure."""
+        return (*view.build_args(), *self._build_service_args(network)), ""
 
     def _build_service_args(self, network: Network) -> tuple[str, ...]:
         """Return the words that show programs the services, where one is for them: each mount costs."""
@@ -380,9 +436,8 @@ class BubblewrapSandbox:
 
         async def run_once(*, within: bool) -> tuple[CompletedProcess, str]:
             view = self._held.view if within else None
-            args = self._build_service_args(network) if view else self._build_mount_args(network)
-            seen = (*(view.build_args() if view else ()), *args)
-            first = SAY_BEGUN + _FIRST
+            seen, guard = self._build_view_args(view, network) if view else self._build_mount_args(network)
+            first = guard + SAY_BEGUN + _FIRST
             spec = self._build_process_spec(argv, env=env, cwd=cwd, network=network, seen=seen, first=first)
             spawn = self._prepare_spawn(within=view is not None)
             with spawn as (by, told), open_network(self._terms, network):
@@ -441,6 +496,8 @@ class BubblewrapSandbox:
         await self._listeners.close()
         await asyncio.to_thread(self._held.let_go)
         self._held = _SandboxResources()
+        if self._project:
+            await asyncio.to_thread(self._project.close)
         await self._folder.empty_temporary()
 
 

@@ -16,6 +16,7 @@ and that nothing was mounted or unmounted there; else the view is made again.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 from contextlib import suppress
@@ -27,8 +28,9 @@ import kakite
 from kakite.sandbox.base import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from kakite.sandbox.files.project_folder import ProjectMount
     from kakite.sandbox.files.task_folder import TaskFolder
     from kakite.sandbox.spec import ResourceLimits
 
@@ -71,8 +73,21 @@ class _PathRule:
         return ("--ro-bind", path, path) if self.shown else ("--tmpfs", path)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonPaths:
+    """The paths of the person's on the host."""
+
+    home: Path
+    state: Path
+    """Where Kakite keeps what it knows of all runs."""
+    project: Path
+    """What is worked in: the task's own folder, or one of the person's."""
+    shown: tuple[Path, ...] = ()
+    """What else of theirs is shown, read-only."""
+
+
 def plan(
-    folder: TaskFolder, user_home: Path, state: Path, limits: ResourceLimits, *, home: str, project: str
+    folder: TaskFolder, person: PersonPaths, limits: ResourceLimits, *, home: str, project: str
 ) -> tuple[Mount, ...]:
     """Return what bubblewrap has to do, in order, so that programs of this task see what they may.
 
@@ -80,11 +95,11 @@ def plan(
         SandboxError: Kakite's interpreter cannot be shown without showing the user's home.
     """
     private = _find_all_private()
-    shown = _find_own_paths((user_home, *private))
+    shown = [*_find_own_paths((person.home, *private)), *person.shown]
     visible = (*_SYSTEM, *shown)
     hidden = [
         place
-        for place in (user_home, state, folder.path.parent)
+        for place in (person.home, person.state, folder.path.parent)
         if place.is_dir() and _is_below(place, visible) and place not in shown
     ]
     # A mask is a mount in which nothing can be mounted: what holds more to show or to hide is hidden instead.
@@ -118,7 +133,7 @@ def plan(
         ("--bind", str(folder.temporary), "/tmp") if writable_tmp else _mount_tmpfs(limits, "/tmp"),  # noqa: S108
         *(place.to_mount() for place in places),
         *(("--remount-ro", str(path)) for path in sorted(set(hidden))),
-        ("--bind", str(folder.project), project),
+        ("--bind", str(person.project), project),
         ("--bind", str(folder.home), home),
         ("--ro-bind", str(_write_passwd(folder, home)), "/etc/passwd"),
         ("--remount-ro", "/"),
@@ -259,6 +274,9 @@ class MountView:
     folder: TaskFolder
     once: tuple[Mount, ...]
     each: tuple[Mount, ...]
+    protect: Callable[[], Iterable[ProjectMount]]
+    """Tells what is mounted over the project, as it is now."""
+    project: str
 
     @property
     def mark(self) -> tuple[str, ...]:
@@ -277,6 +295,10 @@ class MountView:
             places += self._iter_checks(mount, place, gone=gone)
             if not gone:
                 words += (*mount[:-1], place)
+        protected = tuple(self.protect())
+        for mount in protected:
+            places += _iter_project_checks(mount, f"{top}{self.project}/{mount.path}")
+        words += build_project_words(protected, f"{top}{self.project}")
         return MountSetup(words=tuple(words), places=tuple(places))
 
     def build_args(self) -> tuple[str, ...]:
@@ -297,7 +319,46 @@ class MountView:
                 yield "written", "", place
 
 
-def build_view(folder: TaskFolder, planned: tuple[Mount, ...], *, empty: str) -> MountView:
+def build_project_words(mounts: Iterable[ProjectMount], project: str) -> list[str]:
+    """Return bubblewrap's words for what is mounted over the project."""
+    return [
+        word
+        for mount in mounts
+        if mount.identity
+        for word in ("--ro-bind" if mount.sealed else "--bind", str(mount.source), f"{project}/{mount.path}")
+    ]
+
+
+def build_project_guard(mounts: Iterable[ProjectMount], project: str) -> str:
+    """Return what the first process does before any program, in a shell's words: it makes sure of that.
+
+    A program of another command may have put a link in the way while bubblewrap mounted.
+    """
+    there = [mount for mount in mounts if mount.identity]
+    if not there:
+        return ""
+    paths = shlex.join(f"{project}/{mount.path}" for mount in there)
+    wanted = shlex.quote("\n".join(mount.identity for mount in there))
+    failing = "echo 'bwrap: the project changed while it was mounted' >&2; exit 1"
+    return f'[ "$(command -p stat -c %d:%i -- {paths})" = {wanted} ] || {{ {failing}; }}\n'
+
+
+def _iter_project_checks(mount: ProjectMount, place: str) -> Iterator[tuple[str, str, str]]:
+    if mount.identity:
+        yield "identity", mount.identity, place
+        yield "sealed" if mount.sealed else "pinned", "", place
+    else:
+        yield "absent", "", place
+
+
+def build_view(
+    folder: TaskFolder,
+    planned: tuple[Mount, ...],
+    *,
+    empty: str,
+    protect: Callable[[], Iterable[ProjectMount]] = tuple,
+    project: str = "",
+) -> MountView:
     """Tell what of this plan is mounted once; in ``empty`` each command may have something mounted.
 
     Each has its own of its processes and of what is in memory, and of all that lies below these.
@@ -312,4 +373,4 @@ def build_view(folder: TaskFolder, planned: tuple[Mount, ...], *, empty: str) ->
             once.append(mount)
         if mount[0] in {"--proc", "--perms"}:
             once.append(("--dir", mount[-1]))
-    return MountView(folder=folder, once=tuple(once), each=tuple(each))
+    return MountView(folder=folder, once=tuple(once), each=tuple(each), protect=protect, project=project)

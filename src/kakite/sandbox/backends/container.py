@@ -11,8 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pwd
+import re
 import resource
 import secrets
+import weakref
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,9 +35,16 @@ from kakite.sandbox.container.control_channel import (
 from kakite.sandbox.disk_limits import DiskUsage, list_namespace_pids, measure, measure_deleted
 from kakite.sandbox.egress.setup import add_proxy_service, build_proxy_environment, open_network
 from kakite.sandbox.files import task_folder
+from kakite.sandbox.files.project_folder import (
+    ENVIRONMENT,
+    ProjectFolder,
+    ProjectMount,
+    build_not_writable_error,
+)
 from kakite.sandbox.files.task_folder import TaskFolder
 from kakite.sandbox.inside import frames
 from kakite.sandbox.services import check_names
+from kakite.workspace import get_state_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,9 +94,19 @@ class ContainerSandbox:
     kakite = (PYTHON, "-P", "-m", "kakite")
 
     def __init__(
-        self, folder: Path, environ: Mapping[str, str], terms: SandboxSpec, image: str = images.DEFAULT
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        terms: SandboxSpec,
+        image: str = images.DEFAULT,
+        *,
+        project: Path | None = None,
     ) -> None:
         self._folder = TaskFolder(folder.absolute())
+        self._project = ProjectFolder(project, self._folder.path, environ) if project else None
+        """The person's own, never given to another user."""
+        if self._project:
+            weakref.finalize(self, self._project.close)
         self._environ = environ
         self._terms = add_proxy_service(terms, environ)
         self._image = images.get_reference(image)
@@ -95,25 +115,36 @@ class ContainerSandbox:
             "LANG": "C.UTF-8",
             "TMPDIR": "/tmp",  # noqa: S108 - a path inside
             "XDG_CACHE_HOME": CACHE,
+            **(ENVIRONMENT if project else {}),
         }
         self._running: _RunningContainer | None = None
+        self._mounted: tuple[ProjectMount, ...] = ()
         self._watcher: asyncio.Task[None] | None = None
         self._full: Limit = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know of their own folder in it."""
+        return self._project.notes if self._project else ()
 
     async def prepare(self) -> None:
         """Make the task's folders, remove what dead owners left, and start the container.
 
         Raises:
             UsageError: a service has a name that is none, code ``bad_service``.
-            SandboxError: there is no engine, no image, or no Kakite in the image.
+            SandboxError: there is no engine, no image, or no Kakite in the image; or programs may not work in
+                the person's folder, code ``project_unfit``, or not there, code ``project_elsewhere``.
         """
         if self._running and not self._running.line.lost:
             return
         check_names(self._terms.services)
         containers = await asyncio.to_thread(engine.find, self._environ)
         if containers.remote:
+            self._must_be_ours(containers)
             await asyncio.to_thread(remote_engine.repair_folders, self._get_folders().values())
         self._folder.make()
+        if self._project:
+            await asyncio.to_thread(self._open_project, self._project)
         reaping = asyncio.create_task(asyncio.to_thread(reap, containers))
         try:
             there = containers.remote and await self._look_for_work(containers, reaping)
@@ -123,7 +154,35 @@ class ContainerSandbox:
                 await reaping
         if containers.remote and not there:
             await self._upload(self._running)
+        if self._project:
+            await self._must_be_protected(self._project)
         self._watcher = asyncio.create_task(self._watch(), name="disk of a container")
+
+    def _must_be_ours(self, containers: engine.ContainerEngine) -> None:
+        if self._project:
+            raise SandboxError(
+                f"the engine of `{containers.name}` is on another machine, without `{self._project.path}`",
+                hint="use an engine on this machine (see `docker context ls`), or `--sandbox bubblewrap`",
+                code="project_elsewhere",
+            )
+
+    def _open_project(self, project: ProjectFolder) -> None:
+        home = Path(self._environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
+        project.open((home, get_state_path(self._environ), self._folder.path))
+
+    async def _must_be_protected(self, project: ProjectFolder) -> None:
+        """Make sure, before any program begins, that the engine has mounted what we saw."""
+        mounts = [mount for mount in self._mounted if mount.identity]
+        script = 'cat /proc/self/mountinfo && echo && stat -c %d:%i -- "$@"'
+        paths = (PROJECT, *(f"{PROJECT}/{mount.path}" for mount in mounts))
+        done = await self.exec(("sh", "-c", script, "sh", *paths), timeout=_CALL, network="off")
+        table, _, told = done.stdout.decode(errors="surrogateescape").rpartition("\n\n")
+        if done.exit_code != 0 or not _is_protected(project, mounts, table, told.split()):
+            await self.destroy()
+            raise SandboxError(
+                f"the engine did not mount what lies in `{project.path}` as it was told to",
+                hint="start again; if it stays so, use `--sandbox bubblewrap`",
+            )
 
     def build_process_spec(
         self,
@@ -220,6 +279,8 @@ class ContainerSandbox:
                     await self._download(running)
             finally:
                 await _end(running)
+        if self._project:
+            await asyncio.to_thread(self._project.close)
         await self._folder.empty_temporary()
 
     # How it starts
@@ -232,6 +293,8 @@ class ContainerSandbox:
             running, hello = await self._open(containers, "0:0")
         if not hello["writable"]:
             await _end(running)
+            if self._project:
+                raise build_not_writable_error(self._project.path)
             raise SandboxError(f"programs in the container cannot write to `{self._folder.project}`")
         return running
 
@@ -240,10 +303,11 @@ class ContainerSandbox:
             return images.USER
         if os.geteuid() != 0:
             return f"{os.getuid()}:{os.getgid()}"
-        uid, gid = map(int, images.USER.split(":"))
+        user = self._project.get_owner() if self._project else images.USER
+        uid, gid = map(int, user.split(":"))
         for folder in (self._folder.project, self._folder.home):
             task_folder.give_ownership(folder, uid, gid)
-        return images.USER
+        return user
 
     async def _open(
         self, containers: engine.ContainerEngine, user: str
@@ -297,10 +361,12 @@ class ContainerSandbox:
             ]
         else:
             places = [
-                _format_mount("bind", str(self._folder.project), PROJECT),
+                *self._build_project_mounts(),
                 _format_mount("bind", str(self._folder.home), HOME),
             ]
-        if not containers.remote and containers.name == "docker" and os.geteuid() != 0:
+        if not containers.remote and (
+            (containers.name == "docker" and os.geteuid() != 0) or (os.geteuid() == 0 and user != images.USER)
+        ):
             users = task_folder.write_passwd(self._folder.path / "passwd", user, HOME)
             places.append(f"{_format_mount('bind', str(users), '/etc/passwd')},readonly")
         cache = f"kakite-cache-{engine.compute_digest(f'{engine.get_user_label()} {self._terms.cache}')}"
@@ -310,6 +376,20 @@ class ContainerSandbox:
             else f"type=volume,dst={CACHE}"  # without a name it goes with the container
         )
         return tuple(part for place in places for part in ("--mount", place))
+
+    def _build_project_mounts(self) -> list[str]:
+        if not self._project:
+            return [_format_mount("bind", str(self._folder.project), PROJECT)]
+        self._mounted = self._project.build_mounts()
+        places = [_format_mount("bind", str(self._project.path), PROJECT)]
+        for mount in self._mounted:
+            if mount.identity:
+                bound = _format_mount("bind", str(mount.source), f"{PROJECT}/{mount.path}")
+                places.append(f"{bound},readonly" if mount.sealed else bound)
+        return [
+            *places,
+            *(f"{_format_mount('bind', str(path), str(path))},readonly" for path in self._project.gitdirs),
+        ]
 
     # Where the engine is elsewhere
 
@@ -370,7 +450,8 @@ class ContainerSandbox:
     def _measure_usage(self, first: int, cache: Path | None) -> DiskUsage:
         folders = [self._folder.project, self._folder.home, *([cache] if cache else ())]
         devices = {folder.stat().st_dev for folder in folders}
-        nameless = measure_deleted(list_namespace_pids(first), *devices)
+        without = PROJECT if self._project else ""
+        nameless = measure_deleted(list_namespace_pids(first), *devices, without=without)
         return sum(map(measure, folders), DiskUsage(size=nameless, files=0))
 
 
@@ -379,6 +460,25 @@ def _find_exceeded_limit(found: DiskUsage, limits: ResourceLimits) -> Limit:
     if found.size > limits.disk:
         return "disk"
     return "files" if found.files > limits.files or found.too_deep else ""
+
+
+def _is_protected(project: ProjectFolder, mounts: list[ProjectMount], table: str, told: list[str]) -> bool:
+    """Tell whether these are mounted, by the kernel's table of mounts and by what was found there."""
+    rows = [row.split(" ") for row in table.splitlines()]
+    options = {_unescape_path(row[4]): row[5].split(",") for row in rows if len(row) > 5}
+    mounted = all(
+        (found := options.get(f"{PROJECT}/{mount.path}")) and ("ro" in found or not mount.sealed)
+        for mount in mounts
+    )
+    top, *others = told
+    if top != project.get_identity():
+        return mounted  # an engine in a virtual machine numbers files by itself
+    return mounted and others == [mount.identity for mount in mounts]
+
+
+def _unescape_path(path: str) -> str:
+    """Return a path as it is, without the octal numbers of the table."""
+    return re.sub(r"\\([0-7]{3})", lambda number: chr(int(number[1], 8)), path)
 
 
 def _find_cache(running: _RunningContainer) -> Path | None:
@@ -485,5 +585,8 @@ def _build_volume_mount(containers: engine.ContainerEngine, name: str, target: s
 
 
 def _format_mount(kind: str, source: str, target: str) -> str:
-    quoted = f'"src={source.replace(chr(34), chr(34) * 2)}"' if {",", '"'} & {*source} else f"src={source}"
-    return f"type={kind},{quoted},dst={target}"
+    return f"type={kind},{_quote(f'src={source}')},{_quote(f'dst={target}')}"
+
+
+def _quote(field: str) -> str:
+    return f'"{field.replace(chr(34), chr(34) * 2)}"' if {",", '"'} & {*field} else field

@@ -48,10 +48,14 @@ class LocalSandbox:
     kind = "local"
     isolates = False
     kakite = build_kakite_argv(sys.executable)
+    notes = ()
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], terms: SandboxSpec) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], terms: SandboxSpec, *, project: Path | None = None
+    ) -> None:
         check_names(terms.services)
         self._folder = TaskFolder(folder.absolute())
+        self._project = project.resolve() if project else self._folder.project
         self._services = _shorten_path(self._folder.services, max(map(len, terms.services), default=0))
         self._listeners = ServiceSockets()
         self._terms = terms
@@ -61,7 +65,7 @@ class LocalSandbox:
     @property
     def project(self) -> str:
         """The project's path on the host."""
-        return str(self._folder.project)
+        return str(self._project)
 
     @property
     def services(self) -> str:
@@ -73,9 +77,11 @@ class LocalSandbox:
 
         Raises:
             SandboxError: a socket cannot be made; or the task's folders are another user's, code
-                ``folder_not_yours``.
+                ``folder_not_yours``; or there is no project, code ``folder_missing``.
         """
         self._folder.make()
+        if not self._project.is_dir():
+            raise SandboxError(f"there is no folder `{self._project}`", code="folder_missing")
         await self._folder.take_ownership()
         await self._listeners.open(self._services, self._terms.services)
 

@@ -13,9 +13,11 @@ from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.observe.events import RunListener
+    from kakite.agent.run.deps import SessionDeps
     from kakite.agent.run.state import RunState
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.prepared import PreparedSession
+    from kakite.agent.session.session_context import SessionContext
     from kakite.cli.settings import Settings
     from kakite.host import Approver
 
@@ -75,20 +77,13 @@ def prepare_session(
     Raises:
         UsageError: there is no model, or no such folder.
     """
-    from kakite.agent.run.deps import SessionDeps
-    from kakite.agent.run.limits import DailyUsageStore
     from kakite.agent.run.store import RunStore
-    from kakite.agent.session.context import format_skill_list
+    from kakite.agent.session.checkpoints import Checkpoints
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session_context import load_session_context
-    from kakite.agent.session.session_tools import build_session_tools
-    from kakite.cli.agent.worker import open_task_model
-    from kakite.cli.settings import build_tool_settings
-    from kakite.sandbox import SandboxSpec, open_sandbox
     from kakite.workspace import ensure_state_folder
 
-    state = ensure_state_folder(os.environ)
-    record = stored or RunStore(state).create_run()
+    record = stored or RunStore(ensure_state_folder(os.environ)).create_run()
     if stored is None:
         kind, note = choose_session_sandbox(settings.sandbox)
         run = _create_run(settings, project, record.id, kind)
@@ -96,6 +91,20 @@ def prepare_session(
         run, note = _apply_given(record.load(), settings, given or {}), ""
     if mode:
         run = replace(run, task=replace(run.task, approve=mode))
+    _check_run(run)
+    folder = Path(run.task.repository)
+    context = load_session_context(folder, os.environ)
+    return PreparedSession(
+        run=run,
+        deps=_build_deps(run, record, settings, context, approver, listener),
+        project=folder,
+        context=context,
+        checkpoints=Checkpoints(folder, record.folder / "checkpoints", environ=os.environ),
+        note=note,
+    )
+
+
+def _check_run(run: RunState) -> None:
     if not run.task.model:
         raise UsageError(
             "you named no model",
@@ -104,24 +113,41 @@ def prepare_session(
         )
     if not Path(run.task.repository).is_dir():
         raise UsageError(f"`{run.task.repository}` is not a folder", code="folder_missing")
+
+
+def _build_deps(
+    run: RunState,
+    record: RunFolder,
+    settings: Settings,
+    context: SessionContext,
+    approver: Approver,
+    listener: RunListener,
+) -> SessionDeps:
+    from kakite.agent.run.deps import SessionDeps
+    from kakite.agent.run.limits import DailyUsageStore
+    from kakite.agent.session.context import format_skill_list
+    from kakite.agent.session.session_tools import build_session_tools
+    from kakite.cli.agent.worker import open_task_model
+    from kakite.cli.settings import build_tool_settings
+    from kakite.sandbox import SandboxSpec, open_sandbox
+    from kakite.workspace import ensure_state_folder
+
     task = run.task
-    context = load_session_context(Path(task.repository), os.environ)
     terms = SandboxSpec(network=task.network, hosts=task.hosts)
-    deps = SessionDeps(
+    return SessionDeps(
         record=record,
         sandbox=open_sandbox(task.sandbox, record.task, terms=terms, project=Path(task.repository)),
         limits=terms.limits,
         model=open_task_model(task),
         rules=(),  # the session's mode sets them
         approver=approver,
-        days=DailyUsageStore(state),
+        days=DailyUsageStore(ensure_state_folder(os.environ)),
         tooling=build_tool_settings(settings),
         builtin=build_session_tools(context.skills),
         skills=format_skill_list(context.skills),
         stream=True,
         listener=listener,
     )
-    return PreparedSession(run=run, deps=deps, project=Path(task.repository), context=context, note=note)
 
 
 def choose_session_sandbox(kind: str) -> tuple[str, str]:

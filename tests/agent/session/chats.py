@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from kakite.agent.run import machine
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import Task
 from kakite.agent.run.store import RunFolder
+from kakite.agent.session.checkpoints import Checkpoints
 from kakite.agent.session.session import UNLIMITED_TURNS, Session, open_session
 from kakite.host import MODES, Approver, DenyingApprover
 from kakite.models.messages import UserMessage
@@ -63,7 +65,8 @@ class Chat:
             stream=True,
             listener=self.events.append,
         )
-        async with open_session(run, deps) as session:
+        kept = Checkpoints(self.project, self.folder / "checkpoints", environ=os.environ)
+        async with open_session(run, deps, checkpoints=kept) as session:
             yield session
 
 

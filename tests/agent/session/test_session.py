@@ -142,6 +142,32 @@ async def test_switching_the_mode_there_and_back_tells_the_model_nothing(tmp_pat
         await session.prompt(text("hello"))
 
 
+async def test_a_rewind_brings_files_back_and_can_be_undone(tmp_path: Path) -> None:
+    scene = chat(
+        tmp_path,
+        run_command("echo 1 > a; echo b > b"),
+        say("One."),
+        run_command("echo 2 > a; rm b; echo c > c"),
+        say("Two."),
+    )
+    async with scene.open() as session:
+        await session.prompt(text("one"))
+        await session.prompt(text("two"))
+        changes = await session.list_rewind_changes(session.run.points[1])
+        assert {(file.path, file.kind) for file in changes} == {
+            ("a", "changed"),
+            ("b", "added"),
+            ("c", "deleted"),
+        }
+        restored = await session.rewind(session.run.points[1], conversation=False)
+        assert restored is not None
+        assert {each.name: each.read_text() for each in scene.project.iterdir()} == {"a": "1\n", "b": "b\n"}
+        assert "+2" not in await session.diff_since_start()
+        await session.undo_rewind(restored)
+        assert {each.name: each.read_text() for each in scene.project.iterdir()} == {"a": "2\n", "c": "c\n"}
+        assert "+2" in await session.diff_since_start()
+
+
 async def test_a_rewind_takes_the_conversation_back(tmp_path: Path) -> None:
     scene = chat(tmp_path, say("One."), say("Two."), say("Three.", expect={"last_contains": ["three"]}))
     async with scene.open() as session:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import RunState
+from kakite.agent.session.checkpoints import Checkpoints
 from kakite.agent.session.session import Session, open_session
 from kakite.agent.session.session_context import SessionContext
 
@@ -21,9 +22,11 @@ class PreparedSession:
     project: Path
     context: SessionContext
     """Instructions, skills and commands."""
+    checkpoints: Checkpoints | None = None
+    """Keeps the files before each message; None: nobody does."""
     note: str = ""
     """What the person should know of where commands run; empty: nothing."""
 
     def open(self) -> AbstractAsyncContextManager[Session]:
         """Open it."""
-        return open_session(self.run, self.deps, context=self.context)
+        return open_session(self.run, self.deps, context=self.context, checkpoints=self.checkpoints)

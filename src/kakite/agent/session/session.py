@@ -11,11 +11,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Literal
 
 from kakite.agent.observe.event_log import build_step_event
 from kakite.agent.observe.events import (
     PreparationStarted,
+    ResourceMissing,
     SteeringReceived,
     TurnEnded,
     TurnEndReason,
@@ -28,6 +29,7 @@ from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.turns import TurnExecutor, record_usage
+from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
 from kakite.agent.session.session_context import SessionContext
 from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
@@ -54,26 +56,6 @@ class SessionError(UsageError):
     code = "turn_running"
 
 
-class FileCheckpoints(Protocol):
-    """Keeps the files of the project as they were before each message."""
-
-    async def create(self, label: str) -> str:
-        """Keep the files as they are now, and return the id of that; empty: they cannot be kept."""
-        ...
-
-    async def list_changes(self, checkpoint: str) -> Sequence[str]:
-        """Return the paths that differ between a checkpoint and now."""
-        ...
-
-    async def diff(self, checkpoint: str) -> str:
-        """Return what changed since a checkpoint, as a diff."""
-        ...
-
-    async def restore(self, checkpoint: str) -> Sequence[str]:
-        """Make the files as they were, and return the paths that were changed."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResult:
     """How a turn ended."""
@@ -89,7 +71,7 @@ async def open_session(
     deps: SessionDeps,
     *,
     context: SessionContext | None = None,
-    checkpoints: FileCheckpoints | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> AsyncGenerator[Session]:
     """Make ready what a session needs; at the end its processes are gone, and its state is stored.
 
@@ -132,7 +114,7 @@ class Session:
         patience: TimedApprover,
         *,
         context: SessionContext | None,
-        checkpoints: FileCheckpoints | None,
+        checkpoints: Checkpoints | None,
     ) -> None:
         self.run = run
         """The session as it stands after its last step."""
@@ -226,19 +208,19 @@ class Session:
         self.run = self._turns.save(await self._turns.compact(self.run))
         self._emit(build_step_event(self.run.steps[-1]))
 
-    async def list_rewind_changes(self, point: RewindPoint) -> Sequence[str]:
+    async def list_rewind_changes(self, point: RewindPoint) -> Sequence[ChangedFile]:
         """Return the files that a rewind to this point would change."""
         if self._checkpoints is None or not point.checkpoint:
             return ()
-        return await self._checkpoints.list_changes(point.checkpoint)
+        return (await self._checkpoints.preview(point.checkpoint)).files
 
     async def rewind(
         self, point: RewindPoint, *, files: bool = True, conversation: bool = True
-    ) -> Sequence[str]:
+    ) -> Restored | None:
         """Bring back the files, the conversation, or both, to right before a message.
 
         Returns:
-            The paths of the files that were changed.
+            What was done to the files, with a checkpoint that takes it back; None: nothing was to be done.
 
         Raises:
             SessionError: a turn is running, or there is no such point.
@@ -246,12 +228,24 @@ class Session:
         self._check_idle()
         if point not in self.run.points:
             raise SessionError("there is no such point to rewind to", code="no_such_point")
-        changed: Sequence[str] = ()
+        restored: Restored | None = None
         if files and self._checkpoints is not None and point.checkpoint:
-            changed = await self._checkpoints.restore(point.checkpoint)
+            restored = await self._checkpoints.restore(
+                point.checkpoint, label=f"Before going back to: {point.text}"
+            )
         if conversation:
             self.run = self._turns.save(machine.rewind_conversation(self.run, point.message))
-        return changed
+        return restored
+
+    async def undo_rewind(self, restored: Restored) -> Restored:
+        """Take back what a rewind did to the files.
+
+        Raises:
+            SessionError: a turn is running.
+        """
+        self._check_idle()
+        assert self._checkpoints is not None, "a rewind of files has checkpoints"
+        return await self._checkpoints.restore(restored.undo, label="Before taking a rewind back")
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the model's tools."""
@@ -272,7 +266,9 @@ class Session:
     async def diff_since_start(self) -> str:
         """Return what has changed in the files since the first message, as a diff."""
         first = next((point.checkpoint for point in self.run.points if point.checkpoint), "")
-        return await self._checkpoints.diff(first) if self._checkpoints and first else ""
+        if self._checkpoints is None or not first:
+            return ""
+        return await self._checkpoints.diff(await self._checkpoints.compare(first))
 
     async def count_context_tokens(self) -> tuple[int, int]:
         """Return how many tokens the next request takes, about, and how many the model can take."""
@@ -381,16 +377,28 @@ class Session:
 
     async def _create_point(self, message: UserMessage) -> RewindPoint:
         title = " ".join(message.text.split())[:_TITLE_CHARS] or "(picture)"
-        kept = await self._checkpoints.create(title) if self._checkpoints else ""
+        kept = await self._create_checkpoint(title)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return RewindPoint(message=0, text=title, time=now, checkpoint=kept)
+
+    async def _create_checkpoint(self, label: str) -> str:
+        """Keep the files as they are, and return the id of that; empty where they cannot be kept."""
+        if self._checkpoints is None:
+            return ""
+        try:
+            return (await self._checkpoints.create(label)).id
+        except KakiteError as error:
+            self._emit(ResourceMissing(what="checkpoint", code=error.code, message=error.message))
+            return ""
 
     async def _save(self, run: RunState) -> RunState:
         return await self._turns.save_in_thread(run)
 
     async def _list_changed_files(self, run: RunState) -> Sequence[str]:
         first = next((point.checkpoint for point in run.points if point.checkpoint), "")
-        return await self._checkpoints.list_changes(first) if self._checkpoints and first else ()
+        if self._checkpoints is None or not first:
+            return ()
+        return [file.path for file in (await self._checkpoints.compare(first)).files]
 
     def _apply_mode(self) -> None:
         mode = self.mode

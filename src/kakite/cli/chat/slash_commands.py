@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rich.table import Table
 
@@ -16,7 +16,52 @@ from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.run.state import RewindPoint
-    from kakite.cli.chat.terminal import ChatTerminal
+    from kakite.agent.run.store import RunFolder
+    from kakite.agent.session.checkpoints import Restored
+    from kakite.agent.session.prepared import PreparedSession
+    from kakite.agent.session.session import Session
+    from kakite.cli.chat.view import ChatView
+
+
+class ChatFront(Protocol):
+    """What commands need of the terminal."""
+
+    view: ChatView
+    prepared: PreparedSession | None
+    leaving: bool
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the model is at work."""
+        ...
+
+    async def get_session(self) -> Session:
+        """Return the session, once it is open."""
+        ...
+
+    async def open(self, stored: RunFolder | None = None) -> None:
+        """Open a stored session, or a new one."""
+        ...
+
+    async def send(self, text: str) -> None:
+        """Send a message."""
+        ...
+
+    async def set_mode(self, mode: str) -> None:
+        """Say what goes without a question."""
+        ...
+
+    async def set_model(self, name: str) -> None:
+        """Talk to another model."""
+        ...
+
+    async def edit_text(self, text: str) -> str:
+        """Let the person change a text in their editor."""
+        ...
+
+    async def read_answer(self, question: str) -> str:
+        """Ask the person for one line."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +83,7 @@ COMMANDS = {
     ),
     "diff": ChatCommand("", "Show what has changed since the session began"),
     "rewind": ChatCommand("", "Go back to before one of your messages: files, conversation or both"),
+    "undo": ChatCommand("", "Take back what the last rewind did to the files"),
     "compact": ChatCommand("", "Shorten what the model is shown of the conversation"),
     "cost": ChatCommand("", "Show tokens, cost and time"),
     "clear": ChatCommand("", "Begin a new session; this one stays stored"),
@@ -63,9 +109,11 @@ KEYS = (
 class ChatCommands:
     """Runs the commands of one terminal."""
 
-    def __init__(self, terminal: ChatTerminal) -> None:
+    def __init__(self, terminal: ChatFront) -> None:
         self._terminal = terminal
         self._view = terminal.view
+        self._restored: Restored | None = None
+        """What the last rewind did to the files."""
         self._handlers: dict[str, Callable[[str], Awaitable[None]]] = {
             "help": self._help,
             "model": self._model,
@@ -74,6 +122,7 @@ class ChatCommands:
             "accept": self._accept,
             "diff": self._diff,
             "rewind": self._rewind,
+            "undo": self._undo,
             "compact": self._compact,
             "cost": self._cost,
             "clear": self._clear,
@@ -162,8 +211,8 @@ class ChatCommands:
         if point is None:
             return
         changes = await session.list_rewind_changes(point)
-        for path in changes:
-            self._view.note(f"  {escape_one_line(path)}")
+        for file in changes:
+            self._view.note(f"  {file.kind:8} {escape_one_line(file.path)}")
         if not changes:
             self._view.note("No file differs from then.")
         answer = await self._terminal.read_answer("Bring back: b both, f files, c conversation, n nothing?")
@@ -171,7 +220,19 @@ class ChatCommands:
             self._view.note("Nothing was changed.")
             return
         done = await session.rewind(point, files=answer in {"b", "f"}, conversation=answer in {"b", "c"})
-        self._view.note(f"Back to before: {point.text}" + (f" ({len(done)} files)" if done else ""))
+        self._restored = done
+        files = f" ({len(done.changes.files)} files; /undo takes that back)" if done else ""
+        self._view.note(f"Back to before: {point.text}{files}")
+        for skipped in done.skipped if done else ():
+            self._view.warn(f"{skipped.path} stays as it is: {skipped.reason}")
+
+    async def _undo(self, _rest: str) -> None:
+        session = await self._terminal.get_session()
+        if self._restored is None:
+            raise UsageError("there is no rewind to take back")
+        done = await session.undo_rewind(self._restored)
+        self._restored = done
+        self._view.note(f"Taken back: {len(done.changes.files)} files. The conversation stays as it is.")
 
     async def _choose_point(self, points: tuple[RewindPoint, ...]) -> RewindPoint | None:
         if not points:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer, Completion
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kakite.agent.observe.events import RunListener
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.prepared import PreparedSession
-    from kakite.agent.session.session import Session
+    from kakite.agent.session.session import Session, SessionMode
     from kakite.host import Approver
     from kakite.models.messages import UserMessage
 
@@ -304,9 +304,9 @@ class ChatTerminal:
             self._leave_pressed = now
             self.view.note("Press Ctrl-C again to leave.")
 
-    async def set_mode(self, mode: Any) -> None:
+    async def set_mode(self, mode: str) -> None:
         """Say what goes without a question."""
-        (await self.get_session()).set_mode(mode)
+        (await self.get_session()).set_mode(cast("SessionMode", mode))
         self._refresh()
 
     async def set_model(self, name: str) -> None:

@@ -29,7 +29,7 @@ class World:
 
     @property
     def project(self) -> Path:
-        return self.home / "work/mine"
+        return self.home / "code/mine"
 
     @property
     def canary(self) -> Path:
@@ -92,7 +92,7 @@ def _describe(root: Path, path: Path, skipped: Mapping[Path, tuple[str, ...]]) -
 def make_world(root: Path, *, repository: bool = True) -> World:
     """Make one; its project is a repository, or none."""
     world = World(root)
-    for name in (".ssh/id_ed25519", ".netrc", ".bashrc", "work/other/key"):
+    for name in (".ssh/id_ed25519", ".netrc", ".bashrc", "code/other/key"):
         file = world.home / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(SECRET, encoding="utf-8")
@@ -254,15 +254,15 @@ ATTEMPTS: Mapping[str, Attempt] = {
     # Out of the project
     "write beside the project": Attempt('echo x > ../planted; echo x > "$H/../planted"'),
     "write into the home": Attempt('echo x >> "$PERSON/.bashrc"'),
-    "write into another project": Attempt('echo x > "$PERSON/work/other/planted"'),
+    "write into another project": Attempt('echo x > "$PERSON/code/other/planted"'),
     "write out by a link": Attempt('ln -s "$PERSON" out; echo x > out/planted'),
     "write out by a link with dots": Attempt(
-        "ln -s ../other out; ln -s ../../person/work/other far; echo x > out/planted"
+        "ln -s ../other out; ln -s ../../person/code/other far; echo x > out/planted"
     ),
     "write out by a second name": Attempt('ln "$PERSON/.bashrc" second && echo x >> second'),
-    "move something out": Attempt('mkdir moved; mv moved "$PERSON/work/"'),
+    "move something out": Attempt('mkdir moved; mv moved "$PERSON/code/"'),
     "move the project": Attempt('mv "$P" "$P-2"; mv "$H" "$H-2"', works_alone=False),
-    "delete what is beside the project": Attempt('rm -rf ../other "$PERSON/work/other"'),
+    "delete what is beside the project": Attempt('rm -rf ../other "$PERSON/code/other"'),
 }
 
 PLANTS: Mapping[str, Attempt] = {

@@ -123,7 +123,7 @@ def test_no_repository_is_made_where_none_is_and_nothing_is_left(engine: Engine,
 
 def test_git_reads_the_repository_of_a_worktree(engine: Engine, tmp_path: Path) -> None:
     world = make_world(tmp_path)
-    tree = world.home / "work/tree"
+    tree = world.home / "code/tree"
     git(world.project, "worktree", "add", "--quiet", str(tree))
     with at_work(engine, world, tree) as box:
         assert box.sh("echo x >> file; git log --format=%s").stdout == b"First\n"

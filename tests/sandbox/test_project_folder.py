@@ -122,7 +122,7 @@ def test_the_folder_stays_when_the_sandbox_is_gone(tmp_path: Path, kind: str) ->
     assert (place.folder / "home/kept").exists()
     assert list((place.folder / "project").iterdir()) == []
     left = set(before) ^ set(world.snapshot())
-    assert left <= {"person/work/mine/gone"}  # the place of a submodule, while nobody could make it
+    assert left <= {"person/code/mine/gone"}  # the place of a submodule, while nobody could make it
 
 
 def test_git_reads_the_repository(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_git_reads_the_repository(tmp_path: Path) -> None:
 
 def test_git_reads_the_repository_of_a_worktree_and_no_other(tmp_path: Path) -> None:
     world = make_world(tmp_path)
-    tree = world.home / "work/tree"
+    tree = world.home / "code/tree"
     git(world.project, "worktree", "add", "--quiet", str(tree))
     with at_work("bubblewrap", world, tree) as place:
         assert place.sandbox.notes == ()
@@ -153,17 +153,17 @@ def test_git_reads_the_repository_of_a_worktree_and_no_other(tmp_path: Path) -> 
         )
         assert place.sh(f"echo x >> {world.project}/.git/config; touch {world.project}/.git/x").exit_code != 0
         assert place.sh(f"ls -A {world.project} {world.home}").stdout.decode().split() == [
-            *(f"{world.home}:", "work", f"{world.project}:", ".git")
+            *(f"{world.home}:", "code", f"{world.project}:", ".git")
         ]
         assert {name: told for name, told in world.snapshot().items() if "tree/file" not in name} == {
             name: told for name, told in before.items() if "tree/file" not in name
         }
 
 
-@pytest.mark.parametrize("leads_to", ["work/other/repo/.git", ".ssh", "nowhere"])
+@pytest.mark.parametrize("leads_to", ["code/other/repo/.git", ".ssh", "nowhere"])
 def test_a_git_file_shows_no_other_folder_of_the_person(tmp_path: Path, leads_to: str) -> None:
     world = make_world(tmp_path, repository=False)
-    other = world.home / "work/other/repo"
+    other = world.home / "code/other/repo"
     other.mkdir()
     git(other, "init", "--quiet")
     (other / ".git/description").write_text(SECRET, encoding="utf-8")
@@ -341,7 +341,7 @@ def test_a_link_in_the_place_of_a_nested_repository_shows_nothing(
     if way == "alone":
         monkeypatch.setattr(bwrap_mounts, "_NAMESPACE", ("--no-such-option",))
     world = make_world(tmp_path)
-    git(world.home, "init", "--quiet", "work/repo")
+    git(world.home, "init", "--quiet", "code/repo")
     with at_work("bubblewrap", world) as place:
         (world.project / "nested").rename(world.root / "nested")
         (world.project / "nested").symlink_to("..")  # as a program of another session might
@@ -368,8 +368,8 @@ def test_a_link_that_is_made_while_bubblewrap_mounts_shows_nothing(
         monkeypatch.setattr(bwrap_mounts, "_NAMESPACE", ("--no-such-option",))
     world = make_world(tmp_path)
     # Beside the project as beside what programs see of it, so that the link leads to something on both sides.
-    git(world.home, "init", "--quiet", "work/home/repo")
-    (world.home / "work/home/key").touch()
+    git(world.home, "init", "--quiet", "code/home/repo")
+    (world.home / "code/home/key").touch()
     swapping, armed = tmp_path / "bin/bwrap", tmp_path / "armed"
     swapping.parent.mkdir()
     swapping.write_text(
@@ -394,7 +394,7 @@ def test_a_link_that_is_made_while_bubblewrap_mounts_shows_nothing(
         assert not armed.exists()
         assert (world.project / "nested").is_symlink()
         assert b"key" not in shown
-        assert not (world.home / "work/home/planted").exists()
+        assert not (world.home / "code/home/planted").exists()
         assert asyncio.run(sandbox.exec(("true",), timeout=WITHIN)).exit_code == 0
     finally:
         asyncio.run(sandbox.destroy())

@@ -71,20 +71,7 @@ def chat(
     given: GivenFlags,
 ) -> None:
     """Work with the agent in this folder: it answers, edits files and runs commands."""
-    from kakite.cli.session_setup import find_session
-    from kakite.cli.settings import check_flags, load_settings
-
-    project = folder.resolve()
-    if not project.is_dir():
-        raise UsageError(f"`{folder}` is not a folder", code="folder_missing")
-    mode = "plan" if given["approve"] == "plan" else ""
-    flags = {**given, "approve": None} if mode else dict(given)
-    check_flags({name: value for name, value in flags.items() if value is not None})
-    settings = load_settings(flags, repository=str(project))
-    stored = find_session(resume, project) if resume or go_on else None
-    if go_on and stored is None:
-        raise UsageError(f"there is no session of `{project}` yet", code="run_unknown")
-    session = _Wanted(settings=settings, project=project, stored=stored, flags=flags, mode=mode)
+    session = _find_wanted(folder, given, resume=resume, go_on=go_on)
     if once:
         raise typer.Exit(_run_once(session, prompt, output=output, take=take, schema=schema))
     if output != "text" or take != "text" or schema is not None:
@@ -137,6 +124,23 @@ class _Wanted:
             given=given,
             mode=self.mode,
         )
+
+
+def _find_wanted(folder: Path, given: GivenFlags, *, resume: str, go_on: bool) -> _Wanted:
+    from kakite.cli.session_setup import find_session
+    from kakite.cli.settings import check_flags, load_settings
+
+    project = folder.resolve()
+    if not project.is_dir():
+        raise UsageError(f"`{folder}` is not a folder", code="folder_missing")
+    mode = "plan" if given["approve"] == "plan" else ""
+    flags = {**given, "approve": None} if mode else dict(given)
+    check_flags({name: value for name, value in flags.items() if value is not None})
+    settings = load_settings(flags, repository=str(project))
+    stored = find_session(resume, project) if resume or go_on else None
+    if go_on and stored is None:
+        raise UsageError(f"there is no session of `{project}` yet", code="run_unknown")
+    return _Wanted(settings=settings, project=project, stored=stored, flags=flags, mode=mode)
 
 
 def _run_once(wanted: _Wanted, prompt: str, *, output: Output, take: str, schema: Path | None) -> int:

@@ -25,6 +25,7 @@ from kakite.tools.toolset_factory import open_toolset
 from kakite.workspace import Workspace
 
 _SERVERS: Mapping[str, str] = {
+    "agent": "kakite chat",
     "tools": "kakite serve",
     "collab": "kakite collab",
     "host": "kakite host",
@@ -95,6 +96,7 @@ def tools(source: Path) -> Mapping[str, Sequence[Tool]]:
         "kakite debate serve": debate_tools(("codex", "claude"), 5),
         "kakite collab": found["kakite collab"],
         "kakite host": found["kakite host"],
+        "kakite chat": found["kakite chat"],
     }
 
 

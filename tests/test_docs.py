@@ -286,6 +286,7 @@ TOLD_OF = {
     "kakite debate serve": "debate-server",
     "kakite collab": "collab",
     "kakite host": "host-approval",
+    "kakite chat": "session-tools",
 }
 
 

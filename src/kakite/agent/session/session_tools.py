@@ -9,6 +9,23 @@ from kakite.tools.arguments import ToolError, suggest_name
 from kakite.tools.function_toolset import FunctionTool, FunctionToolset
 from kakite.tools.toolset import JsonObject, Tool, ToolResult, Toolset
 
+READ_SKILL = Tool(
+    name="read_skill",
+    title="Read a skill",
+    description="Read a skill, or another file of its folder.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "The skill's name"},
+            "file": {"type": "string", "description": "A file in its folder; default: SKILL.md"},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    effect="read",
+    idempotent=True,
+)
+
 
 def build_session_tools(skills: tuple[Skill, ...]) -> Toolset:
     """Return the toolset of a session with these skills."""
@@ -25,20 +42,4 @@ def _create_read_skill_tool(skills: tuple[Skill, ...]) -> FunctionTool:
         file = arguments.get("file") or "SKILL.md"
         return ToolResult(text=await asyncio.to_thread(read_skill, by_name[name], file))
 
-    tool = Tool(
-        name="read_skill",
-        title="Read a skill",
-        description="Read a skill, or another file of its folder.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "description": "The skill's name"},
-                "file": {"type": "string", "description": "A file in its folder; default: SKILL.md"},
-            },
-            "required": ["name"],
-            "additionalProperties": False,
-        },
-        effect="read",
-        idempotent=True,
-    )
-    return FunctionTool(tool, perform)
+    return FunctionTool(READ_SKILL, perform)

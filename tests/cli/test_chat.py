@@ -210,3 +210,44 @@ def test_a_program_interrupts_a_turn(home: Path, project: Path) -> None:
         lines.send(type="prompt", text="go on")
         assert lines.wait_for("turn_ended")["reason"] == "answered"
         assert lines.end() == 0
+
+
+def test_an_answer_for_always_holds_for_commands_that_begin_so_in_this_folder(
+    home: Path, project: Path
+) -> None:
+    def run(line: str) -> dict[str, Any]:
+        return {"calls": [{"tool": "run_command", "arguments": {"command": line}}]}
+
+    turns = (
+        run("echo one"),
+        {"say": "1"},
+        run("echo two words"),
+        {"say": "2"},
+        run("echo a; ls"),
+        {"say": "3"},
+    )
+    with (
+        run_scenario_server(script(*turns, run("echo elsewhere"), {"say": "4"})) as server,
+        driven(server, home, project) as lines,
+    ):
+        lines.send(type="prompt", text="go")
+        question = lines.wait_for("approval_requested")
+        assert question["saves"] == {"allow": "run_command", "arguments": {"command": {"begins": "echo"}}}
+        lines.send(type="approval", id=question["id"], allow=True, remember="always")
+        lines.wait_for("turn_ended")
+        lines.send(type="prompt", text="again")
+        lines.wait_for("turn_ended")
+        assert [line["type"] for line in lines.seen].count("approval_requested") == 1
+        lines.send(type="prompt", text="with an operator")
+        question = lines.wait_for("approval_requested")
+        assert question["saves"] is None
+        lines.send(type="approval", id=question["id"], allow=False)
+        lines.wait_for("turn_ended")
+        assert lines.end() == 0
+        other = project.parent / "other"
+        other.mkdir()
+        with driven(server, home, other) as elsewhere:
+            elsewhere.send(type="prompt", text="go")
+            assert elsewhere.wait_for("approval_requested")["tool"] == "run_command"
+    told = kakite("host", "rules", "--all", home=home)
+    assert "echo" in told.stdout

@@ -129,6 +129,8 @@ def _build_deps(
     from kakite.agent.session.session_tools import build_session_tools
     from kakite.cli.agent.worker import open_task_model
     from kakite.cli.settings import build_tool_settings
+    from kakite.host.open import ensure_host_folder
+    from kakite.host.policy.rules import RuleStore
     from kakite.sandbox import SandboxSpec, open_sandbox
     from kakite.workspace import ensure_state_folder
 
@@ -144,6 +146,7 @@ def _build_deps(
         days=DailyUsageStore(ensure_state_folder(os.environ)),
         tooling=build_tool_settings(settings),
         builtin=build_session_tools(context.skills),
+        saved=RuleStore(ensure_host_folder(os.environ)),
         skills=format_skill_list(context.skills),
         stream=True,
         listener=listener,

@@ -14,6 +14,7 @@ from kakite.agent.observe.events import RunListener
 from kakite.agent.run.limits import DailyUsageStore
 from kakite.agent.run.store import RunFolder
 from kakite.host import Approver, Rule
+from kakite.host.policy.rules import RuleStore
 from kakite.models.model import Model
 from kakite.sandbox import ResourceLimits, Sandbox
 from kakite.tools.toolset import Toolset
@@ -67,6 +68,8 @@ class SessionDeps:
     """What the person's settings say of editor and further servers."""
     builtin: Toolset | None = None
     """Tools that work in this process, beside those in the sandbox: a session's."""
+    saved: RuleStore | None = None
+    """Where answers for always are kept: a session's; None: nowhere."""
     skills: str = ""
     """The list of skills that the model is told of."""
     stream: bool = False

@@ -14,6 +14,7 @@ from kakite.agent.run.state import RunState
 from kakite.agent.toolsets.external import ExternalServers, build_unknown_tool_result, open_external_servers
 from kakite.agent.toolsets.sandbox_tools import EditorError, SandboxToolset
 from kakite.host import ApprovalConfig, ApprovedToolset, Rule
+from kakite.host.policy.matchers import PathContext
 from kakite.processes import Network
 from kakite.sandbox import Sandbox
 from kakite.tools.editor.edit_formats import EditFormat, resolve_format
@@ -113,7 +114,14 @@ class RunToolset:
         self._edit_format: EditFormat = resolve_format(parts.tooling.edit_format, run.task.model)
         # Every command's output counts as text from outside: asking after each would be asking always. What a
         # command can reach is up to the sandbox.
-        setting = ApprovalConfig(ask_after_outside=False, begins=beginning.notify)
+        inside = PathContext(project=parts.sandbox.project)
+        setting = ApprovalConfig(
+            ask_after_outside=False,
+            begins=beginning.notify,
+            saved=parts.saved,
+            project=run.task.repository if parts.saved else "",
+            place=lambda _server: inside,
+        )
         self._approved = ApprovedToolset(toolset, rules=parts.rules, approver=parts.approver, setting=setting)
         self._builtin = (
             ApprovedToolset(parts.builtin, rules=parts.rules, approver=parts.approver, setting=setting)

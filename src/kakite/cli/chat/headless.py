@@ -195,6 +195,7 @@ class LineApprover:
         """Print the question, and return the answer."""
         from kakite.agent.run.machine import describe
         from kakite.host import DenyingApprover
+        from kakite.host.policy.rules import serialize_rule
 
         if self.closed:
             return await DenyingApprover().ask(question)
@@ -210,6 +211,7 @@ class LineApprover:
                 "server": question.server,
                 "arguments": question.call.arguments,
                 "diff": question.diff,
+                "saves": None if question.saves is None else serialize_rule(question.saves),
             }
         )
         try:
@@ -229,7 +231,7 @@ class LineApprover:
         if waiting is None or waiting.done():
             raise InputError(f"there is no open question `{line.get('id')}`")
         allowed, remember = line.get("allow"), line.get("remember", "once")
-        if not isinstance(allowed, bool) or remember not in {"once", "same_arguments", "tool"}:
+        if not isinstance(allowed, bool) or remember not in {"once", "same_arguments", "tool", "always"}:
             raise InputError("an approval needs `allow` (true or false), and may have `remember`")
         reason = str(line.get("reason") or "the person said no")
         waiting.set_result(

@@ -11,7 +11,8 @@ from rich.text import Text
 from kakite.agent.run.state import compute_diffstat
 from kakite.cli.console import escape_one_line, wrap_rows
 from kakite.cli.prompts import render_diff_rows, render_question_rows
-from kakite.host import ApprovalRequest
+from kakite.host import ApprovalRequest, Rule
+from kakite.host.policy.matchers import CommandPrefix
 
 _VERBS = {
     "create": "Write",
@@ -55,6 +56,14 @@ def _to_git_diff(diff: str) -> str:
             lines.insert(len(lines) - 1, f"diff --git a/{path} b/{path}")
         lines.append(line)
     return "\n".join(lines)
+
+
+def format_rule_scope(rule: Rule) -> str:
+    """Return what a rule is about, in a few words: ``pytest … in this project``."""
+    command = rule.arguments.get("command")
+    what = f"{command.words} …" if isinstance(command, CommandPrefix) else rule.tool
+    of = f" of {rule.server}" if rule.server else ""
+    return f"{escape_one_line(what)}{of} in this project"
 
 
 def render_question(question: ApprovalRequest, width: int) -> Iterator[Text]:

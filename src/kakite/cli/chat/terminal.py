@@ -28,7 +28,7 @@ from rich.console import Console
 from kakite.agent.context_holder import ContextHolder
 from kakite.agent.session.context import complete_mention, list_paths
 from kakite.agent.session.context.mention_syntax import format_mention
-from kakite.cli.chat.questions import render_question
+from kakite.cli.chat.questions import format_rule_scope, render_question
 from kakite.cli.chat.slash_commands import COMMANDS, ChatCommands
 from kakite.cli.chat.view import ChatView
 from kakite.cli.exit_codes import run_until_signal
@@ -368,7 +368,8 @@ class ChatTerminal:
         live = self.view.format_live(shutil.get_terminal_size().columns)
         lines = [("class:live", f"{live}\n")] if live else []
         if self._question is not None:
-            always = " · s always" if self._question[0].saves else ""
+            saves = self._question[0].saves
+            always = f" · s always: {format_rule_scope(saves)}" if saves else ""
             lines.append(
                 ("bold", f"Allow this? y yes · a this tool from now on{always} · n no · or say why not\n")
             )

@@ -24,7 +24,7 @@ from kakite.host.policy.approver import (
     DenyingApprover,
     RememberScope,
 )
-from kakite.host.policy.matchers import PathContext
+from kakite.host.policy.matchers import PathContext, suggest_command_prefix
 from kakite.host.policy.rules import (
     MODES,
     READ_ONLY_RULES,
@@ -124,6 +124,9 @@ class TaintTracker:
         """Take note that the person let this tool go, knowing what had come in up to that mark."""
         self._weighed[tool] = max(mark, self._weighed.get(tool, 0))
 
+
+RUN_COMMAND_TOOL = "run_command"
+"""A server's own name for a tool that runs the command in its argument ``command``."""
 
 SET_WORKSPACE_TOOL = "set_workspace"
 """A server's own name for a tool that says where relative paths start from then on."""
@@ -577,7 +580,7 @@ class ApprovedToolset:
             server=asked.subject.server,
             tool=asked.subject.tool,
             outside=standing.outside,
-            saves=self._setting.saved is not None and standing.rule is None,
+            saves=self._suggest_rule(asked) if standing.rule is None else None,
             folder=self._session.places.get_moved_folder(asked.subject.server),
             definition=asked.definition,
             bound=get_binding(preview),
@@ -589,7 +592,7 @@ class ApprovedToolset:
         if exchanged := await self._check_unchanged(asked):
             return _FinalDecision(by="definition", refusal=exchanged)
         self._session.outside.record_review(call.name, mark)
-        remembered = self._remember(asked, standing, answer, saves=question.saves)
+        remembered = self._remember(asked, standing, answer, question.saves)
         return _FinalDecision(
             by=f"answer {remembered}", call=replace(call, bound=question.bound or call.bound)
         )
@@ -611,7 +614,11 @@ class ApprovedToolset:
         return await self._toolset.call(replace(call, arguments={**call.arguments, "preview": True}))
 
     def _remember(
-        self, asked: _PendingCall, standing: _AutomaticDecision, answer: ApprovalResponse, *, saves: bool
+        self,
+        asked: _PendingCall,
+        standing: _AutomaticDecision,
+        answer: ApprovalResponse,
+        saves: Rule | None,
     ) -> RememberScope:
         call, session = asked.call, self._session
         reason = standing.rule if is_blocking(standing.rule) else None
@@ -622,18 +629,27 @@ class ApprovedToolset:
                 key = self._build_call_key(asked)
                 session.calls[key] = _build_grant(asked, standing, reason, session.calls.get(key))
                 return "same_arguments"
+            case "always" if saves and self._save_rule(asked, saves):
+                return "always"
             case "tool" | "always":
                 session.tools[call.name] = _build_grant(asked, standing, reason, session.tools.get(call.name))
-                return (
-                    "always" if answer.remember == "always" and saves and self._save_rule(asked) else "tool"
-                )
+                return "tool"
 
-    def _save_rule(self, asked: _PendingCall) -> bool:
+    def _suggest_rule(self, asked: _PendingCall) -> Rule | None:
+        """Return the rule that an answer for always saves: of a command, for those that begin as it does."""
+        if self._setting.saved is None:
+            return None
+        subject, call = asked.subject, asked.call
+        rule = make_exact_rule("allow", subject.server, subject.tool or call.name)
+        if (subject.tool or call.name) != RUN_COMMAND_TOOL:
+            return rule
+        prefix = suggest_command_prefix(call.arguments.get("command"))
+        return None if prefix is None else replace(rule, arguments={"command": prefix})
+
+    def _save_rule(self, asked: _PendingCall, rule: Rule) -> bool:
         assert self._setting.saved is not None
-        subject, project = asked.subject, self._setting.project
-        rule = make_exact_rule("allow", subject.server, subject.tool or asked.call.name)
         try:
-            self._setting.saved.add(rule, project=project, definition=asked.definition)
+            self._setting.saved.add(rule, project=self._setting.project, definition=asked.definition)
         except RulesError:
             log.warning("an answer for always could not be saved, and holds for this session", exc_info=True)
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from kakite.host.policy.rules import Rule
 from kakite.tools.toolset import ToolCall, ToolResult
 
 RememberScope = Literal["once", "same_arguments", "tool", "always"]
@@ -24,8 +25,8 @@ class ApprovalRequest:
     outside: tuple[str, ...] = ()
     """Servers whose text from outside reached the model since this tool was last let go: why it is asked
     although a rule or an answer would let it pass."""
-    saves: bool = False
-    """Whether the answer can be ``always``."""
+    saves: Rule | None = None
+    """The rule that the answer ``always`` saves; None: it cannot be that answer."""
     folder: str | None = None
     """Where relative paths start, if a call moved that: absolute, empty if not known; None: nothing did."""
     definition: str = ""

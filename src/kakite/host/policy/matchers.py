@@ -83,6 +83,44 @@ class PathContext:
 _DEFAULT_CONTEXT = PathContext()
 
 
+_SUBCOMMAND_PROGRAMS = re.compile(
+    r"git|npm|pnpm|yarn|cargo|go|make|just|docker|podman|kubectl|uv|pip|poetry|hatch|tox|nox|dotnet|gradle"
+    r"|mvn|bundle|mix|swift|zig|apt|apt-get|brew|systemctl"
+)
+"""Programs of which the first word says what they do: a rule for all of them would be too wide."""
+_WHOLE_COMMAND = re.compile(
+    r"(python|pypy|node|perl|ruby|php|lua|deno|bun|npx|uvx|pipx)[\d.]*"
+    r"|rm|mv|cp|dd|ln|chmod|chown|kill|pkill|killall|curl|wget|scp|rsync|tee|truncate"
+)
+"""Programs that run, remove or send what their words say: a rule is for the whole command."""
+_GLOB_SIGNS = re.compile(r"[*?\[]")
+
+
+def suggest_command_prefix(value: object) -> CommandPrefix | None:
+    """Return the beginning that a rule for commands like this one names; None where none is safe.
+
+    ``pytest -q tests`` gives ``pytest``, ``git diff a`` gives ``git diff``, ``python -m pytest`` all words.
+    """
+    joined = _join_command(value)
+    commands = None if joined is None else _parse_commands(joined)
+    if joined is None or not joined.isascii() or commands is None or len(commands) != 1 or not commands[0]:
+        return None
+    words = _choose_prefix(commands[0])
+    prefix = CommandPrefix(" ".join(shlex.quote(_GLOB_SIGNS.sub(r"[\g<0>]", word)) for word in words))
+    return prefix if _match_single_command(value, prefix) is MatchResult.YES else None
+
+
+def _choose_prefix(argv: list[str]) -> list[str]:
+    program, first = _get_program_name(argv[0]), argv[1:2]
+    if re.fullmatch(r"python[\d.]*", program) and first == ["-m"]:
+        return argv[:3]
+    if _is_doubtful(argv) or _WHOLE_COMMAND.fullmatch(program):
+        return argv
+    if _SUBCOMMAND_PROGRAMS.fullmatch(program):
+        return argv if first and first[0].startswith("-") else argv[:2]
+    return argv[:1]
+
+
 def match_all(
     predicate: ArgumentMatcher, value: object, place: PathContext = _DEFAULT_CONTEXT
 ) -> MatchResult:

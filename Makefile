@@ -6,7 +6,7 @@ REAL := tests/data/click-8.5.1.tar.gz
 PROCESSES := auto
 PYTEST = PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
 
-.PHONY: demo test test-all test-rest check proof coverage install clients clis docs reference record bench bench-serve bench-install man images release audit licences fuzz \
+.PHONY: demo test test-all test-rest check proof coverage install clients clis docs record bench bench-serve bench-install man images release audit licences fuzz \
   lock clean
 
 demo: install
@@ -141,17 +141,14 @@ lock: $(VENV)/.locked
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
 	  --output-file requirements.lock pyproject.toml
 
-# The reference pages, from the program itself; a test holds them to it.
-reference: install
-	$(BIN)/python -m scripts.reference
-
 # The pictures of a terminal in the documentation, from real runs.
 record: install
 	$(BIN)/python -m scripts.record
 
-# The documentation site, into build/docs/site.
+# The documentation site, into build/docs/site, with the reference pages, which come from the program itself.
 docs: install
 	rm -rf build/docs && mkdir -p build/docs && cp -R docs zensical.toml build/docs
+	$(BIN)/python -m scripts.reference build/docs/docs/reference
 	cd build/docs && ../../$(BIN)/zensical build --strict
 
 coverage: install $(REAL) clients

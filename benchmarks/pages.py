@@ -429,7 +429,7 @@ def draw_overhead(results: Results) -> str:
         "Each took turns with what stands beside it, in the same run; dashed: as long as that.",
         "In powers of ten.",
     ]
-    return bars("Kakite beside the bare thing", rows, notes=notes, powers=True, mark=1.0)
+    return bars("Kakite compared with plain programs", rows, notes=notes, powers=True, mark=1.0)
 
 
 PICTURES: dict[str, Callable[[Results], str]] = {

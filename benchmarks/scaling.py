@@ -282,7 +282,7 @@ def limits(results: Callable[[str], Result]) -> str:
             f"bears {floor(1 / (KEYS * typing.key))}: {KEYS * typing.key * 1000:.1f} ms a second each",
         ],
     ]
-    return table(["on one machine", "at most", "what ends it"], rows, texts=(2,))
+    return table(["on one machine", "at most", "what limits it"], rows, texts=(2,))
 
 
 def _steps(workflows: Result, engine: str) -> list[str]:

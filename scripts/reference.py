@@ -1,4 +1,6 @@
-"""The reference pages of the documentation, made from the program itself: ``make reference`` writes them.
+"""The reference pages of the site, made from the program itself: ``python -m scripts.reference [FOLDER]``.
+
+``make docs`` writes them beside a copy of the other pages. Git does not keep them.
 
 Commands, tools and settings come from what the program offers. What a code or an event means is said once, in
 a table of the page about its part; here all are listed, each with its words and the way there. A code that no
@@ -79,7 +81,7 @@ _SAID: Mapping[str, Mapping[str, str]] = {
     "retryable": {"yes": "Trying again may help", "no": "Trying again does not help"},
     "again by itself": {"yes": "Kakite tries again by itself", "no": "It is not tried again"},
 }
-_MADE = "<!-- Made by `make reference`; change the program, or the page that a row leads to. -->"
+_MADE = "<!-- Made by `make docs`; change the program, or the page that a row leads to. -->"
 
 
 class Row(NamedTuple):
@@ -449,11 +451,12 @@ PAGES = {
 }
 
 
-def main() -> None:
-    """Write all pages."""
+def write(folder: Path) -> None:
+    """Write all pages into a folder, which is made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
     for name, made in PAGES.items():
-        (DOCS / "reference" / name).write_text(made(), encoding="utf-8")
+        (folder / name).write_text(made(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write(Path(*sys.argv[1:2] or ["build/docs/docs/reference"]))

@@ -46,6 +46,21 @@ def page(name: str) -> str:
     return (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
 
 
+def stored() -> list[Path]:
+    """Return the pages that git keeps: what people read on a forge."""
+    pages = [page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "reference"]
+    return [*ROOT.glob("*.md"), *pages]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with all pages of the site, as `make docs` makes it."""
+    folder = tmp_path_factory.mktemp("site") / "docs"
+    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("reference"))
+    reference.write(folder / "reference")
+    return folder
+
+
 def sections(names: Sequence[str]) -> list[str]:
     """Return the pages' sections, each with the page's title: what it is about stands there."""
     found: list[str] = []
@@ -96,7 +111,7 @@ def test_every_argument_has_words_of_its_own(name: str, command: Any) -> None:
 
 
 def test_groups_that_run_and_the_programs_own_options_are_in_the_reference() -> None:
-    told = page("reference/commands")
+    told = reference.command_page()
     assert "## `kakite`\n" in told
     for option in ("--version", "--install-completion", "--show-completion"):
         assert f"| `{option}` |" in told
@@ -138,7 +153,7 @@ def test_a_key_is_found_however_deep_it_is() -> None:
 @pytest.mark.parametrize("name", [*EXTRA_KEYS, *EXTRA_VARIABLES])
 def test_what_is_no_setting_and_read_all_the_same_is_documented(name: str) -> None:
     assert f"`{name}`" in page("agent-reference")
-    assert f"`{name}`" in page("reference/settings")
+    assert f"`{name}`" in reference.setting_page()
     assert f".B {name}" in (ROOT / "man/kakite.1").read_text(encoding="utf-8")
 
 
@@ -150,14 +165,29 @@ def test_no_variable_is_read_by_a_name_that_the_generator_cannot_find() -> None:
         for name in asked.findall(file.read_text(encoding="utf-8"))
         if name.startswith("KAKITE_") or "MCP" in name
     }
-    told = page("reference/settings")
+    told = reference.setting_page()
     assert ours
     assert not [name for name in ours if f"`{name}`" not in told]
 
 
-@pytest.mark.parametrize("made", reference.PAGES)
-def test_the_reference_is_what_the_program_says(made: str) -> None:
-    assert (reference.DOCS / "reference" / made).read_text(encoding="utf-8") == reference.PAGES[made]()
+def test_every_command_and_every_setting_is_on_the_pages_that_are_written(built: Path) -> None:
+    told = {name: (built / "reference" / name).read_text(encoding="utf-8") for name in reference.PAGES}
+    for name, _ in _commands():
+        assert f"## `{name}`\n" in told["commands.md"]
+    for name, option in _options():
+        section = told["commands.md"].partition(f"## `{name}`\n")[2].partition("\n## ")[0]
+        assert re.search(rf"`{option}[` ]", section), f"{name} {option}"
+    for name in (*Settings.model_fields, *NESTED, *EXTRA_KEYS, *EXTRA_VARIABLES, *reference.variables()):
+        assert f"| `{name}` |" in told["settings.md"], name
+    for code in reference.codes():
+        assert f"| `{code}` |" in told["codes.md"], code
+
+
+def test_the_pages_are_written_where_the_script_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "not/there/yet"
+    command = [sys.executable, "-m", "scripts.reference", folder]
+    subprocess.run(command, cwd=ROOT, timeout=120, check=True)
+    assert {each.name for each in folder.iterdir()} == {*reference.PAGES}
 
 
 # --- codes
@@ -263,7 +293,7 @@ def test_only_tables_of_codes_are_read_as_such(tmp_path: Path, monkeypatch: pyte
 
 
 def test_every_meaning_is_a_sentence_with_links_that_lead_on() -> None:
-    rows = re.findall(r"^\| `\w+` \| (.*?) \|", page("reference/codes"), re.MULTILINE)
+    rows = re.findall(r"^\| `\w+` \| (.*?) \|", reference.code_page(), re.MULTILINE)
     assert len(rows) > 200
     for meaning in rows:
         for part in meaning.split("<br>"):
@@ -317,7 +347,7 @@ def test_a_new_tool_cannot_be_forgotten(tmp_path: Path) -> None:
 
 
 def test_every_tool_is_in_the_reference_also_those_that_stand_for_others() -> None:
-    told = page("reference/tools")
+    told = reference.tool_page()
     assert {"search_tools", "call_tool", "set_workspace", "page_suggestions"} <= {*TOOLS}
     for name in (*TOOLS, "text_editor_view", "text_editor_undo_edit"):
         assert f"### `{name}`\n" in told
@@ -335,7 +365,7 @@ def test_a_tool_whose_annotations_do_not_tell_needs_words(tmp_path: Path) -> Non
 
 
 def test_no_line_of_a_description_runs_into_a_list() -> None:
-    lines = page("reference/tools").splitlines()
+    lines = reference.tool_page().splitlines()
     for before, line in pairwise(lines):
         assert not (before.startswith("- ") and line and not line.startswith(("- ", "  "))), line
 
@@ -385,8 +415,8 @@ def test_what_a_debate_prints_is_collected_from_what_prints_it(tmp_path: Path) -
     assert "novel" in offered.events(tmp_path)["debate.md#lines-of-json"]
 
 
-def _site(folder: Path, more: str = "") -> subprocess.CompletedProcess[str]:
-    shutil.copytree(ROOT / "docs", folder / "docs")
+def _site(built: Path, folder: Path, more: str = "") -> subprocess.CompletedProcess[str]:
+    shutil.copytree(built, folder / "docs")
     shutil.copy(ROOT / "zensical.toml", folder)
     with (folder / "docs/index.md").open("a", encoding="utf-8") as start:
         start.write(more)
@@ -397,8 +427,8 @@ def _site(folder: Path, more: str = "") -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_the_site_is_built_of_every_page_and_nothing_foreign(tmp_path: Path) -> None:
-    done = _site(tmp_path)
+def test_the_site_is_built_of_every_page_and_nothing_foreign(built: Path, tmp_path: Path) -> None:
+    done = _site(built, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     for page in (tmp_path / "docs").glob("**/*.md"):
         built = (tmp_path / "site" / page.relative_to(tmp_path / "docs")).with_suffix(".html")
@@ -414,16 +444,18 @@ def test_the_site_is_built_of_every_page_and_nothing_foreign(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("link", ["[x](nowhere.md)", "[x](edit.md#nowhere)"])
-def test_a_link_that_leads_nowhere_stops_the_site(tmp_path: Path, link: str) -> None:
-    done = _site(tmp_path, f"\n{link}\n")
+def test_a_link_that_leads_nowhere_stops_the_site(built: Path, tmp_path: Path, link: str) -> None:
+    done = _site(built, tmp_path, f"\n{link}\n")
     assert done.returncode != 0
     assert "nowhere" in re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
 
 
-def test_every_link_between_the_pages_leads_somewhere() -> None:
-    for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+def test_every_link_between_the_pages_leads_somewhere(built: Path) -> None:
+    # A page that git keeps leads to none that only the site has.
+    for file in [*stored(), *built.glob("**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
             assert (file.parent / target).exists(), f"{file.name}: {target}"
+            assert file.is_relative_to(built) or not target.startswith("reference/"), f"{file.name}: {target}"
 
 
 def tables_cut_short(text: str) -> list[str]:
@@ -436,9 +468,9 @@ def tables_cut_short(text: str) -> list[str]:
     ]
 
 
-def test_no_table_is_cut_by_a_blank_line() -> None:
+def test_no_table_is_cut_by_a_blank_line(built: Path) -> None:
     assert tables_cut_short("| a | b |\n| --- | --- |\n| c | d |\n\n| e | f |\n") == ["| e | f |"]
-    for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+    for file in [*stored(), *built.glob("reference/*.md")]:
         assert tables_cut_short(file.read_text(encoding="utf-8")) == [], file.name
 
 
@@ -533,8 +565,8 @@ def test_chinese_has_chinese_punctuation_and_no_code_is_broken_over_two_lines() 
     assert re.findall(r".*(?:[一-鿿）][,:;?!]|[,:;?!][一-鿿（]).*", text) == []
 
 
-def test_every_anchor_of_a_link_is_a_heading_of_its_page() -> None:
-    for file in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+def test_every_anchor_of_a_link_is_a_heading_of_its_page(built: Path) -> None:
+    for file in [*stored(), *built.glob("**/*.md")]:
         for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", file.read_text(encoding="utf-8")):
             page = file.parent / target if target else file
             assert anchor in _anchors(page), f"{file.name}: {target}#{anchor}"

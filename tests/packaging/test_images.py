@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from scripts import reference
 
 from kakite import __version__
 from tests.agent.answering import answering
@@ -190,7 +191,7 @@ def test_whatever_stands_in_the_two_files_reaches_its_service_and_nothing_of_one
     program = shutil.which("docker-compose", path=SYSTEM_PATH)
     if program is None:
         pytest.skip("no Compose: `apt install docker-compose`")
-    known = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
+    known = reference.setting_page()
     wanted: dict[str, dict[str, str]] = {}
     for service in ("worker", "pages"):
         example = (FOLDER / f"{service}.env.example").read_text(encoding="utf-8")

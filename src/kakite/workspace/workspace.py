@@ -250,7 +250,8 @@ class Workspace:
         """Keep other threads and processes that take turns from writing these files while the block lasts.
 
         Who plans a write and carries it out within one turn need not begin again because others are at
-        work too. It keeps nobody from reading, nor those who take no turn from writing.
+        work too. Whoever comes first is first. It keeps nobody from reading, nor those who take no turn from
+        writing.
 
         Raises:
             WorkspaceError: ``busy`` if others had theirs for 10 seconds; ``history_failed``.

@@ -253,10 +253,10 @@ class _Search:
             yield from self._prefilter(walked, lambda paths: RipgrepRun(program, folder, needles, paths))
 
     def _walk(self) -> Iterator[WalkedFile]:
-        for file in self._workspace.walk_files(self._path):
-            is_behind = not self._after or os.fsencode(file.below) > self._after
-            if is_behind and self._globs.is_included(file.below):
-                yield file
+        walked = self._workspace.walk_files(self._path)
+        if self._after:
+            walked = (file for file in walked if os.fsencode(file.below) > self._after)
+        return (file for file in walked if self._globs.is_included(file.below)) if self._globs else walked
 
     def _prefilter(
         self, walked: Iterator[WalkedFile], sift: Callable[[list[str]], RipgrepRun]

@@ -83,9 +83,11 @@ tests/clients/clis/node_modules/.ready: tests/clients/clis/node_modules/.install
 bench: install benchmarks/serve/node_modules/.installed
 	$(BIN)/python benchmarks/all.py
 
-# How fast the server starts and answers, beside a bare server of the SDK and the reference file server.
+# How fast the server starts, answers and edits, beside a bare server of the SDK and the reference file server, and how fast it
+# searches, beside rg and grep.
 bench-serve: benchmarks/serve/node_modules/.installed
 	$(BIN)/python benchmarks/serve/measure.py
+	$(BIN)/python benchmarks/serve/search.py
 
 # What an installation costs, and how soon the program answers.
 bench-install: install

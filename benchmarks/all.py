@@ -58,6 +58,7 @@ BENCHMARKS = (
     Benchmark("speed", "benchmarks/speed/measure.py --growth --memory"),
     Benchmark("install", "benchmarks/install/measure.py"),
     Benchmark("serve", "benchmarks/serve/measure.py --rounds 5 --edits 200"),
+    Benchmark("search", "benchmarks/serve/search.py"),
     Benchmark("host", "benchmarks/host/measure.py --rounds 400 --turns 1"),
     Benchmark("sandbox", "benchmarks/sandbox/measure.py --rounds 10 --kinds bubblewrap,local", ("bwrap",)),
     Benchmark("workflows", "benchmarks/agent/workflows.py"),

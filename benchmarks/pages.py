@@ -309,6 +309,8 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "growth": growth,
     "slow": slow,
     "serve": simple("serve", "servers", "server"),
+    "serve-edits": simple("serve", "edits", "server"),
+    "search": simple("search", "search", "a search by"),
     "host-call": simple("host", "a call", "a call by"),
     "host-start": simple("host", "ten servers", "ten servers"),
     "sandbox": simple("sandbox", "sandboxes", "a sandbox"),

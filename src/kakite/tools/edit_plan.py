@@ -20,6 +20,7 @@ from kakite.tools.changes.outside_changes import (
     note_view,
     note_write,
 )
+from kakite.tools.changes.seen_content import merge_spans
 from kakite.tools.editor.anchors import check_no_numbers
 from kakite.tools.editor.snippets import (
     LINE_SHOWN,
@@ -215,7 +216,7 @@ def _note_file(scope: Scope, edit: FileEdit, now: str | None, told: str) -> str:
         return note_write(scope, edit.path, old, LineDiff(old, now).to_changes())
     note = note_write(scope, edit.path, old, edit.changes)
     if shown := parse_shown_lines(told):
-        note_view(scope, edit.path, after, shown, LINE_SHOWN)
+        note_view(scope, edit.path, after, merge_spans(shown), LINE_SHOWN)
     return note
 
 

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any, cast
 
 from kakite.tools.arguments import ToolError
@@ -47,12 +48,39 @@ UNLISTED_NAMED = 20
 NAME_SHOWN = 500  # characters of a path, or of what is wrong with it, among many
 LINE_SHOWN = 4000  # characters of one line; minified files have lines of megabytes
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_LARGE = 16 * 1024  # characters of a text that is better not split for a few of its lines
+_NEAR = 1024  # characters that are looked through line by line
 
 
 def split_lines(text: str) -> list[str]:
     """Return the lines with their ends. Only CR, LF and CR LF end a line."""
-    return _LINE.findall(text)
+    return StringIO(text, newline="").readlines()
+
+
+def slice_lines(text: str, first: int, last: int) -> list[str]:
+    """Return ``split_lines(text)[first:last]``; of a large text the others are only counted."""
+    if len(text) < _LARGE or "\r" in text:
+        return split_lines(text)[first:last]
+    start = _find_line_start(text, first, 0)
+    return split_lines(text[start : _find_line_start(text, last - first, start)])
+
+
+def _find_line_start(text: str, count: int, low: int) -> int:
+    """Return where so many lines, of those that begin at ``low``, are over; only LF ends a line."""
+    high = len(text)
+    while high - low > _NEAR:
+        middle = (low + high) // 2
+        ends = text.count("\n", low, middle)
+        if ends < count:
+            count -= ends
+            low = middle
+        else:
+            high = middle
+    for _ in range(count):
+        low = text.find("\n", low) + 1
+        if not low:
+            return len(text)
+    return low
 
 
 def format_ignored(names: list[str]) -> list[str]:

@@ -45,12 +45,6 @@ class _Patterns:
     groups: tuple[tuple[re.Pattern[bytes], bool], ...]
     """Later lines first; true leaves out, false takes back in."""
 
-    def decide(self, path: bytes) -> bool | None:
-        for regex, ignored in self.groups:
-            if regex.search(path):
-                return ignored
-        return None
-
 
 @dataclass(frozen=True, slots=True)
 class GitIgnore:
@@ -64,9 +58,10 @@ class GitIgnore:
         if own in _OWN:
             return True
         for patterns, way in self.levels:
-            decided = patterns.decide(way + own)
-            if decided is not None:
-                return decided
+            path = way + own
+            for regex, ignored in patterns.groups:
+                if regex.search(path):
+                    return ignored
         return False
 
     def enter_folder(self, folder: int, name: str) -> GitIgnore:
@@ -109,7 +104,10 @@ def _is_repository(folder: int) -> bool:
 
 
 def _load_level(folder: int, name: str) -> tuple[tuple[_Patterns, bytes], ...]:
-    lines = _read_patterns(folder, name).removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    told = _read_patterns(folder, name)
+    if not told:  # nearly all folders have none
+        return ()
+    lines = told.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     rules = [rule for rule in (_parse_rule(line.removesuffix(b"\r")) for line in lines) if rule]
     return ((_Patterns(_group_rules(rules)), b""),) if rules else ()
 

@@ -126,15 +126,10 @@ class ListFilter:
         """Return what is shown in a folder below, which is opened here."""
         return replace(self, ignoring=self.ignoring and self.ignoring.enter_folder(folder, name))
 
-    def is_hidden(self, folder: int, name: str, key: bytes) -> bool:
-        """Return whether this entry of an opened folder is not shown."""
-        if is_temporary(name):
-            return True
-        if self.hidden and key.endswith(b"/") and self._is_hidden_folder(folder, name):
-            return True
-        return self.ignoring is not None and self.ignoring.is_ignored(key)
-
-    def _is_hidden_folder(self, folder: int, name: str) -> bool:
+    def is_hidden_folder(self, folder: int, name: str) -> bool:
+        """Return whether this entry of an opened folder is one that is left out in any case."""
+        if not self.hidden:
+            return False
         with suppress(OSError):  # gone meanwhile
             return _get_identity(os.stat(name, dir_fd=folder, follow_symlinks=False)) in self.hidden
         return False
@@ -166,10 +161,12 @@ def list_entries(folder: int, *, depth: int, room: ListingLimits, shown: ListFil
     return Listing(entries=tuple(entries), unlisted=tuple(unlisted))
 
 
-def walk_files(folder: int, prefix: str, shown: ListFilter) -> Iterator[WalkedFile]:
+def walk_files(folder: int, prefix: str, shown: ListFilter) -> Iterator[list[WalkedFile]]:
     """Yield the regular files beneath an opened folder, sorted by path, byte by byte.
 
-    What cannot be entered, and what lies more than ``MAX_DEPTH`` folders deep, is left out.
+    Those that follow each other in one folder come together: to hand up each one alone through all folders
+    would take longer than to find it. What cannot be entered, and what lies more than ``MAX_DEPTH`` folders
+    deep, is left out.
     """
     return _walk(folder, prefix, "", _scan_folder(folder, shown), shown, MAX_DEPTH)
 
@@ -184,18 +181,24 @@ def add_sizes(files: Iterator[WalkedFile]) -> Iterator[FoundFile]:
 
 def _walk(
     folder: int, prefix: str, way: str, items: Sequence[_Item], shown: ListFilter, depth: int
-) -> Iterator[WalkedFile]:
+) -> Iterator[list[WalkedFile]]:
+    start, run = prefix + way, list[WalkedFile]()
     for key, item in items:
+        name = item.name
         if not key.endswith(b"/"):
             if item.is_file(follow_symlinks=False):
-                below = way + item.name
-                yield WalkedFile(prefix + below, below, folder)
-        elif depth > 0 and item.name not in OPAQUE:
-            with _open_inner(folder, item.name, shown.hidden) as inner:
+                run.append(WalkedFile(start + name, way + name, folder))
+        elif depth > 0 and name not in OPAQUE:
+            if run:
+                yield run
+                run = []
+            with _open_inner(folder, name, shown.hidden) as inner:
                 if inner is not None:
-                    inside = shown.enter_folder(item.name, inner)
-                    within = f"{way}{item.name}/"
+                    inside = shown.enter_folder(name, inner)
+                    within = f"{way}{name}/"
                     yield from _walk(inner, prefix, within, _scan_folder(inner, inside), inside, depth - 1)
+    if run:
+        yield run
 
 
 def _list_contents(folder: int, prefix: str, above: ListFilter) -> tuple[ListFilter, list[_Item]]:
@@ -216,12 +219,18 @@ def _list_contents(folder: int, prefix: str, above: ListFilter) -> tuple[ListFil
 def _scan_folder(folder: int, shown: ListFilter) -> list[_Item]:
     """Return what an opened folder shows, sorted by name as bytes, where those of folders end in a slash."""
     items: list[_Item] = []
+    ignoring = shown.ignoring
     with os.scandir(folder) as scan:
         for item in scan:
-            key = item.name.encode(_ENCODING, "surrogateescape")
+            name = item.name
+            if is_temporary(name):
+                continue
+            key = name.encode(_ENCODING, "surrogateescape")
             if item.is_dir(follow_symlinks=False):
+                if shown.is_hidden_folder(folder, name):
+                    continue
                 key += b"/"
-            if not shown.is_hidden(folder, item.name, key):
+            if ignoring is None or not ignoring.is_ignored(key):
                 items.append((key, item))
     items.sort(key=_KEY)
     return items

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import chain
 from typing import Self
 
 from kakite.workspace.atomic_file import (
@@ -250,7 +251,8 @@ class Workspace:
         """Keep other threads and processes that take turns from writing these files while the block lasts.
 
         Who plans a write and carries it out within one turn need not begin again because others are at
-        work too. It keeps nobody from reading, nor those who take no turn from writing.
+        work too. Whoever comes first is first. It keeps nobody from reading, nor those who take no turn from
+        writing.
 
         Raises:
             WorkspaceError: ``busy`` if others had theirs for 10 seconds; ``history_failed``.
@@ -410,9 +412,9 @@ class Workspace:
             WorkspaceError: as ``files``.
         """
         self._locate(path)
-        return self._walk_files(path, ignored=ignored)
+        return chain.from_iterable(self._walk_files(path, ignored=ignored))
 
-    def _walk_files(self, path: str, *, ignored: bool) -> Iterator[WalkedFile]:
+    def _walk_files(self, path: str, *, ignored: bool) -> Iterator[list[WalkedFile]]:
         with translate_os_errors(path), ExitStack() as stack:
             root, folder = self._open(stack, path, os.O_RDONLY | os.O_DIRECTORY)
             real = root.get_relative(folder)

@@ -15,7 +15,7 @@ from kakite.tools.changes.layouts import find_layout
 from kakite.tools.changes.line_diff import DiffHunk, LineDiff, Span, find_changed_lines, is_overlapping
 from kakite.tools.changes.seen_content import SeenContent, merge_spans
 from kakite.tools.scope import Scope, is_binary
-from kakite.tools.text_pages import CHARACTERS_SHOWN, get_line_limit, split_lines
+from kakite.tools.text_pages import CHARACTERS_SHOWN, get_line_limit, slice_lines, split_lines
 from kakite.workspace import File, FileWrite, UndoPlan
 
 CONTEXT = 2  # lines shown around a change
@@ -56,14 +56,14 @@ def _note_truncated_lines(sight: SeenContent, now: str, shown: Sequence[Span], m
     """Return what the model knows of those of these lines that are too long to be shown whole."""
     if len(now) <= LINE_SHOWN:
         return sight
-    lines = split_lines(now)
     told = [
         (number, line, most or get_line_limit(low + 1, high))
         for low, high in shown
-        for number, line in enumerate((line.rstrip("\r\n") for line in lines[low:high]), low)
+        for number, line in enumerate((line.rstrip("\r\n") for line in slice_lines(now, low, high)), low)
         if len(line) > LINE_SHOWN
     ]
-    unseen = set(sight.find_unseen(now)) if told else set[int]()
+    lines = merge_spans((number, number + 1) for number, _, _ in told)
+    unseen = set(sight.find_unseen(now, lines) if lines else [])
     parts = [line for number, line, room in told if len(line) > room and number in unseen]
     return sight.mark_parts_shown([line for _, line, room in told if len(line) <= room], parts)
 
@@ -177,7 +177,7 @@ def _check_lost(scope: Scope, path: str, sight: SeenContent, further: LineDiff) 
 
 def _check_unseen(scope: Scope, path: str, sight: SeenContent, further: LineDiff) -> None:
     """Refuse what drops lines of a file that the model was never shown."""
-    unseen = set(sight.find_unseen(further.old))
+    unseen = set(sight.find_unseen(further.old, [(0, len(further.old_lines))]))
     kept = {"", *(line.strip() for line in further.new_lines)}
     dropped = [
         line

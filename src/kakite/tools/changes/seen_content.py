@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from kakite.edit import ChangeSet
 from kakite.tools.changes.layouts import VERBATIM, Layout
 from kakite.tools.changes.line_diff import DiffHunk, LineDiff, Span, find_changed_blocks
-from kakite.tools.text_pages import split_lines
+from kakite.tools.text_pages import slice_lines, split_lines
 
 LINE_LONG = 1000  # characters; of a longer line an answer shows a part
 
@@ -64,20 +64,32 @@ class SeenContent:
             return bool(_intersect_spans(self.lines, stretch.old))
         return _is_surrounded(self.lines, stretch.old[0], len(diff.old_lines))
 
-    def find_unseen(self, now: str) -> list[int]:
-        """Return which lines (from 0) of the file as it is now it was never shown, and did not write."""
+    def find_unseen(self, now: str, lines: Iterable[Span]) -> list[int]:
+        """Return which of these lines of the file as it is now it was never shown, and did not write."""
+        known = self._find_seen(now)
+        unseen: list[int] = []
+        for span in lines:
+            seen = {number for part in _intersect_spans(known, span) for number in range(*part)}
+            unseen += [
+                number
+                for number, line in enumerate(slice_lines(now, *span), span[0])
+                if number not in seen or line.rstrip("\r\n") in self.cut
+            ]
+        return unseen
+
+    def _find_seen(self, now: str) -> Sequence[Span]:
+        """Return which lines of the file as it is now it was shown, or wrote."""
+        if self.text == now:
+            return self.lines
         diff = LineDiff(self.text, now, self.layout)
-        seen: set[int] = set()
+        seen: list[Span] = []
         at = to = 0
         for each in [*diff.differences, _build_end_hunk(diff)]:
-            known = _shift_spans(_intersect_spans(self.lines, (at, each.old[0])), to - at)
+            seen += _shift_spans(_intersect_spans(self.lines, (at, each.old[0])), to - at)
             if each.is_form and _intersect_spans(self.lines, each.old) == [each.old]:
-                known.append(each.new)
-            seen.update(line for span in known for line in range(*span))
+                seen.append(each.new)
             at, to = each.old[1], each.new[1]
-        return [
-            n for n, line in enumerate(diff.new_lines) if n not in seen or line.rstrip("\r\n") in self.cut
-        ]
+        return seen
 
     def mark_parts_shown(self, whole: Iterable[str], parts: Iterable[str]) -> SeenContent:
         """Return what the model knows once these lines were shown, whole or in part."""
@@ -102,14 +114,14 @@ class SeenContent:
         """Return the long lines that were changed of which the model never saw the rest."""
         if len(after) <= LINE_LONG:
             return set()
-        lines = split_lines(after)
         long = [
             (old, line.rstrip("\r\n"))
             for old, new in blocks
-            for line in lines[slice(*new)]
-            if len(line) > LINE_LONG and old[0] < old[1]
+            if old[0] < old[1]
+            for line in slice_lines(after, *new)
+            if len(line) > LINE_LONG
         ]
-        unseen = set(self.find_unseen(now)) if long else set[int]()
+        unseen = set(self.find_unseen(now, [old for old, _ in long]) if long else [])
         return {line for old, line in long if unseen.intersection(range(*old))}
 
     def _apply_write(self, now: str, after: str, blocks: Sequence[tuple[Span, Span]]) -> SeenContent:

@@ -19,7 +19,14 @@ from kakite.tools.call_context import report
 from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.search.glob import GlobFilter
-from kakite.tools.search.prefilter import MAX_ARGUMENTS, Needles, RipgrepRun, can_prefilter, find_ripgrep
+from kakite.tools.search.prefilter import (
+    FIRST_ARGUMENTS,
+    MAX_ARGUMENTS,
+    Needles,
+    RipgrepRun,
+    can_prefilter,
+    find_ripgrep,
+)
 from kakite.tools.search.regex_search import LfText, Pattern, SearchDeadline, SearchSpec, run_with_timeout
 from kakite.tools.text_pages import escape_bytes, join_names, truncate_escaped, unescape_bytes
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
@@ -253,22 +260,24 @@ class _Search:
             yield from self._prefilter(walked, lambda paths: RipgrepRun(program, folder, needles, paths))
 
     def _walk(self) -> Iterator[WalkedFile]:
-        for file in self._workspace.walk_files(self._path):
-            is_behind = not self._after or os.fsencode(file.below) > self._after
-            if is_behind and self._globs.is_included(file.below):
-                yield file
+        walked = self._workspace.walk_files(self._path)
+        if self._after:
+            walked = (file for file in walked if os.fsencode(file.below) > self._after)
+        return (file for file in walked if self._globs.is_included(file.below)) if self._globs else walked
 
     def _prefilter(
         self, walked: Iterator[WalkedFile], sift: Callable[[list[str]], RipgrepRun]
     ) -> Iterator[_PendingFile]:
         """Yield the files that may have a hit, and the last one of each lot.
 
-        While one lot is sifted, the next one is gathered.
+        While one lot is sifted, the next one is gathered. The first ones are small, so that it begins early.
         """
         with ExitStack() as begun:
             before: tuple[RipgrepRun, dict[str, str]] | None = None
+            size = min(FIRST_ARGUMENTS, MAX_ARGUMENTS)
             while before is not None or not self._stopped.is_set():
-                lot = _take_batch(walked)
+                lot = _take_batch(walked, size)
+                size = min(2 * size, MAX_ARGUMENTS)
                 sifting = begun.enter_context(sift(list(lot))) if lot else None
                 if before is not None:
                     yield from self._iterate_candidates(*before)
@@ -360,14 +369,14 @@ def _format_paths(paths: list[str]) -> str:
     return join_names(paths, FILES_NAMED)
 
 
-def _take_batch(walked: Iterator[WalkedFile]) -> dict[str, str]:
-    """Return as many of the files as one call of a program takes: their paths by those below the folder."""
+def _take_batch(walked: Iterator[WalkedFile], most: int) -> dict[str, str]:
+    """Return files whose names take about so many bytes: their paths by those below the folder."""
     lot: dict[str, str] = {}
     size = 0
     for file in walked:
         lot[file.below] = file.path
         size += len(file.below) * (1 if file.below.isascii() else _WIDEST) + _ARGUMENT
-        if size > MAX_ARGUMENTS:
+        if size > most:
             break
     return lot
 

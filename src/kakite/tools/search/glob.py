@@ -88,10 +88,12 @@ class GlobFilter:
         self._include = parse_globs(include)
         self._exclude = parse_globs(exclude)
 
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._include or self._exclude)
+
     def is_included(self, path: str) -> bool:
         """Return whether this path is meant."""
-        if not (self._include or self._exclude):
-            return True
         parts = path.split("/")
         if any(glob.matches_prefix(parts) for glob in self._exclude):
             return False

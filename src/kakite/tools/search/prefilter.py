@@ -235,6 +235,7 @@ def _rank(texts: tuple[str, ...]) -> tuple[int, int]:
 
 PROGRAM = "rg"
 MAX_ARGUMENTS = 512 * 1024  # bytes; Linux takes 2 MiB with the usual limits
+FIRST_ARGUMENTS = 64 * 1024
 _PATIENCE = 10.0  # s for one lot of files
 _SHORTEST = 2  # characters: what is shorter is in nearly every file
 

@@ -42,6 +42,8 @@ _NEARLY = 90
 """From which likeness on a line that goes is taken for that of SEARCH."""
 _WORDS = re.compile(r"\d+(?:\.\d+)+|\w+|\s+|[^\w\s]")
 """Words, numbers of versions, blanks and signs: what either side may change, and only one of them."""
+_PARTS = re.compile(r"\d+|[A-Z]{2,}(?![^\W\dA-Z_])|[^\W\d_][^\W\dA-Z_]*|_+|\s+|[^\w\s]")
+"""The same where both sides change one word: the parts of ``snake_case`` and of ``camelCase``."""
 
 
 def as_suggestion(
@@ -73,7 +75,27 @@ def suggest_edit(
     """Return what the edit would be at the place most like SEARCH, if that is clear."""
     if not nearby or not nearby[0].pairs or not _is_clear(nearby[0], nearby[1:]):
         return None
-    best = nearby[0]
+    return suggest_at(view, search, replace, nearby[0])
+
+
+def suggest_by_lines(
+    view: IndexedText, search: TextBlock, replace: TextBlock, nearby: Sequence[SimilarRegion]
+) -> EditSuggestion | None:
+    """Return what ``suggest_edit`` does, if the place has what the edit changes as SEARCH has it."""
+    if not nearby or not nearby[0].pairs:
+        return None
+    pairs, keys = nearby[0].pairs, dict(zip(*search.solid, strict=True))
+    for step in align(search.lines, get_replacement_lines(search, replace)):
+        rows = range(step.old_start, step.old_end) if step.kind == "change" else ()
+        if any(at in keys and (at not in pairs or view.keys[pairs[at]] != keys[at]) for at in rows):
+            return None
+    return suggest_edit(view, search, replace, nearby)
+
+
+def suggest_at(
+    view: IndexedText, search: TextBlock, replace: TextBlock, best: SimilarRegion
+) -> EditSuggestion | None:
+    """Return what the edit would be at a place, if that can be told."""
     pairs = _pair_blank_lines(view, search, best.pairs)
     moves = _Moves(view, search, best)
     sent = get_replacement_lines(search, replace)
@@ -81,6 +103,9 @@ def suggest_edit(
     if _is_literal_moved(sent, new):
         return None
     steps = align(*([line.rstrip(BLANKS) for line in lines] for lines in (old, new)))
+    for step in steps:
+        if step.kind == "change" and _is_in_place(view, search, step, pairs):
+            new[step.new_start : step.new_end] = sent[step.new_start : step.new_end]
     is_part = len(search.lines) == 1 and not search.closed
     file = [None if row is None else view.lines[row] for row in pairs]
     spelling = Typography(zip(old, file, strict=True))
@@ -94,11 +119,25 @@ def suggest_edit(
             if merged is None or not _is_beside(search, step, pairs) or _has_others(view, pairs[gone], pairs):
                 return None
             new[step.new_start : step.new_end] = merged
-    changes = replace_rows(view, best.first, pairs, steps, new)
+    first = min(row for row in (best.first, *pairs) if row is not None)
+    changes = replace_rows(view, first, pairs, steps, new)
     return (
         None
         if any(_is_already_inserted(view.text, change) for change in changes)
         else as_suggestion(view, changes)
+    )
+
+
+def _is_in_place(view: IndexedText, search: TextBlock, step: AlignOp, pairs: Sequence[int | None]) -> bool:
+    """Tell whether lines that go, or else those around new ones, have the indentation that the text has."""
+    solid = [at for at, line in enumerate(search.lines) if line.strip()]
+    beside = [at for at in solid if step.old_start <= at < step.old_end and pairs[at] is not None]
+    if not beside:
+        beside = [at for at in solid if at < step.old_start][-1:]
+        beside += [at for at in solid if at >= step.old_end][:1]
+    rows = [(at, row) for at in beside if (row := pairs[at]) is not None]
+    return bool(rows) and all(
+        split_indent(search.lines[at])[0] == split_indent(view.lines[row])[0] for at, row in rows
     )
 
 
@@ -164,7 +203,7 @@ def _is_clear(best: SimilarRegion, others: Sequence[SimilarRegion]) -> bool:
     rivals = [one for one in others if one.first > best.last or one.last < best.first]
     if best.has_all:
         return not any(one.has_all for one in rivals)
-    return best.score >= _CLEAR and not any(one.score >= best.score - _CLEARLY for one in rivals)
+    return best.score >= _CLEAR and not any(one.rank >= best.rank - _CLEARLY for one in rivals)
 
 
 def _pair_blank_lines(
@@ -201,8 +240,12 @@ class _Moves:
 
     def __init__(self, view: IndexedText, search: TextBlock, best: SimilarRegion) -> None:
         self._known: dict[str, str] = {}
-        for one, other in best.pairs.items():
-            sent, file = (split_indent(line)[0] for line in (search.lines[one], view.lines[other]))
+        pairs = [
+            (split_indent(search.lines[one]), split_indent(view.lines[two]))
+            for one, two in best.pairs.items()
+        ]
+        # A line that is the same tells more than one that is only alike.
+        for (sent, _), (file, _) in sorted(pairs, key=lambda pair: pair[0][1].split() != pair[1][1].split()):
             self._known.setdefault(sent, file)
         ordered = sorted(self._known.items(), key=lambda pair: len(pair[0]))
         steps = [
@@ -238,7 +281,9 @@ def _merge_lines(base: str, ours: str, theirs: str, *, is_part: bool) -> str | N
 
     ``is_diff_line``: SEARCH may be a part of the line only.
     """
-    merged = _merge_words(base, ours, theirs)
+    merged = _merge_words(base, ours, theirs, _WORDS)
+    if merged is None:
+        merged = _merge_words(base, ours, theirs, _PARTS)
     if merged is not None or base == theirs:
         return merged or ours
     from rapidfuzz import fuzz  # slow to import, and only failures come here
@@ -247,16 +292,16 @@ def _merge_lines(base: str, ours: str, theirs: str, *, is_part: bool) -> str | N
     return None if is_part or is_longer or fuzz.ratio(base, theirs) < _ALIKE else ours
 
 
-def _merge_words(base: str, ours: str, theirs: str) -> str | None:
+def _merge_words(base: str, ours: str, theirs: str, words: re.Pattern[str]) -> str | None:
     """Return the three-way merge of a line by its words, None if both change the same ones."""
-    old, new, file = (_WORDS.findall(line) for line in (base, ours, theirs))
+    old, new, file = (words.findall(line) for line in (base, ours, theirs))
     merged: list[str] = []
     at = 0
     last = (-1, -1)
-    for low, high, words in sorted({*_list_changes(old, new), *_list_changes(old, file)}):
+    for low, high, changed in sorted({*_list_changes(old, new), *_list_changes(old, file)}):
         if low < at or (low, high) == last:
             return None
-        merged += [*old[at:low], *words]
+        merged += [*old[at:low], *changed]
         at, last = high, (low, high)
     return "".join([*merged, *old[at:]])
 

@@ -34,7 +34,14 @@ from kakite.edit.matching.chain import (
 )
 from kakite.edit.matching.location import TextBlock
 from kakite.edit.rewrite.indent_shift import split_indent
-from kakite.edit.suggestions.propose import as_suggestion, suggest_at, suggest_by_lines, suggest_edit
+from kakite.edit.suggestions.propose import (
+    as_suggestion,
+    is_clear,
+    is_commented_out,
+    suggest_at,
+    suggest_by_lines,
+    suggest_edit,
+)
 from kakite.edit.types import Edit
 
 if TYPE_CHECKING:
@@ -276,11 +283,16 @@ def _build_no_match_failure(view: IndexedText, index: int, edit: Edit, search: T
             line=there + 1,
         )
     if tokens := find_token_match(view, search):
-        by_lines = suggest_by_lines(view, search, replace, nearby)
-        by_tokens = by_lines or as_suggestion(view, merge_tokens(view, tokens, search, replace))
-        return _build_layout_failure(view, index, search, tokens, by_tokens)
+        by_lines = suggest_by_lines(view, search, replace, nearby, (tokens.first, tokens.last))
+        sent = next(line for line in search.lines if line.strip())
+        is_comment = is_commented_out(sent, view.lines[tokens.first])
+        changes = () if by_lines or is_comment else merge_tokens(view, tokens, search, replace)
+        return _build_layout_failure(view, index, search, tokens, by_lines or as_suggestion(view, changes))
     suggestion = suggest_edit(view, search, replace, nearby)
-    if suggestion is None and (failure := _build_changed_lines_failure(view, index, search, replace)):
+    is_torn = bool(nearby) and nearby[0].score >= _NEAR and not is_clear(nearby[0], nearby[1:])
+    if not (suggestion or is_torn) and (
+        failure := _build_changed_lines_failure(view, index, search, replace)
+    ):
         return failure
     return _build_similar_failure(view, index, search, nearby, nearest, suggestion)
 

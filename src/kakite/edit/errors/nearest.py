@@ -8,7 +8,6 @@ this.
 from __future__ import annotations
 
 import re
-from array import array
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
@@ -98,6 +97,10 @@ class SimilarRegion:
     """What differs, in order: lines of SEARCH and of the text, None for one that is missing."""
     rank: float = 0.0
     """The same, where lines of SEARCH that the text has just once count more: they tell places apart."""
+    same: frozenset[int] = frozenset()
+    """Lines of SEARCH (indices) that it has, but for blanks."""
+    telling: frozenset[int] = frozenset()
+    """Those of them that the text has just once."""
     has_all: bool = False
     """Whether several lines of SEARCH stand there one below the other, each alone or within a longer line."""
 
@@ -107,7 +110,9 @@ def find_similar(view: IndexedText, search: TextBlock) -> list[SimilarRegion]:
     solid, keys = search.solid
     if not solid:
         return []
-    votes = _vote_for_starts(view, keys).most_common(_MAX_WINDOWS + 1)
+    wanted = set(keys)
+    counts = Counter(filter(wanted.__contains__, view.solid_keys))
+    votes = _vote_for_starts(view, keys, counts).most_common(_MAX_WINDOWS + 1)
     starts = [start for start, _ in votes[:_MAX_WINDOWS]]
     if (
         not votes
@@ -120,7 +125,7 @@ def find_similar(view: IndexedText, search: TextBlock) -> list[SimilarRegion]:
         starts = starts[: 1 if votes else 0]
     elif len(keys) > 1:
         starts = list(dict.fromkeys([*starts, *_find_containing_starts(view, keys)]))
-    weights = _weigh_lines(view, search)
+    weights = _weigh_lines(search, counts)
     found: dict[tuple[int, int], SimilarRegion] = {}
     for one in (each for start in starts for each in _align_from(view, search, start, weights)):
         other = found.get((one.first, one.last))
@@ -129,13 +134,13 @@ def find_similar(view: IndexedText, search: TextBlock) -> list[SimilarRegion]:
     return sorted(found.values(), key=lambda one: (-one.has_all, -one.rank, one.first))
 
 
-def _weigh_lines(view: IndexedText, search: TextBlock) -> list[int]:
+def _weigh_lines(search: TextBlock, counts: Counter[str]) -> list[int]:
     """Return how much each line of SEARCH counts where places are told apart; one that stands for others has
     nothing to say.
     """
     keys = search.solid[1]
-    wanted = set(keys) if len(keys) <= _LONGEST_ALIGNED else set[str]()
-    counts = Counter(filter(wanted.__contains__, view.solid_keys))
+    if len(keys) > _LONGEST_ALIGNED:
+        return [1] * len(keys)
     return [
         0
         if not counts[key] and is_elision(search.lines[at])
@@ -146,7 +151,7 @@ def _weigh_lines(view: IndexedText, search: TextBlock) -> list[int]:
     ]
 
 
-def _vote_for_starts(view: IndexedText, keys: Sequence[str]) -> Counter[int]:
+def _vote_for_starts(view: IndexedText, keys: Sequence[str], counts: Counter[str]) -> Counter[int]:
     """Return where SEARCH would start, and by how many of its rarest lines that the text has."""
     wanted: dict[str, list[int]] = {}
     step = max(len(keys) // _MAX_SAMPLED, 1)
@@ -154,15 +159,15 @@ def _vote_for_starts(view: IndexedText, keys: Sequence[str]) -> Counter[int]:
         if len(keys[at]) > 2:
             wanted.setdefault(keys[at], []).append(at)
     votes: Counter[int] = Counter()
-    for key, numbers in _find_rare_lines(view, wanted).items():
+    for key, numbers in _find_rare_lines(view, wanted, counts).items():
         votes.update(number - at for at in wanted[key] for number in numbers)
     return votes
 
 
-def _find_rare_lines(view: IndexedText, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+def _find_rare_lines(
+    view: IndexedText, wanted: Mapping[str, Sequence[int]], counts: Counter[str]
+) -> dict[str, list[int]]:
     """Return where the text has the rarest of the wanted lines, the rarest first."""
-    numbers = array("q", compress(count(), map(wanted.__contains__, view.solid_keys)))
-    counts = Counter(map(view.solid_keys.__getitem__, numbers))
     seeds = sorted((key for key in wanted if key in counts), key=lambda key: counts[key] * len(wanted[key]))
     positions: dict[str, list[int]] = {}
     cast = 0
@@ -171,8 +176,8 @@ def _find_rare_lines(view: IndexedText, wanted: Mapping[str, Sequence[int]]) -> 
         if cast > _MAX_VOTES or (nth >= _MAX_SEEDS and nth * 4 >= len(seeds)):
             break
         positions[key] = []
-    for number in numbers if positions else ():
-        if view.solid_keys[number] in positions:
+    if positions:
+        for number in compress(count(), map(positions.__contains__, view.solid_keys)):
             positions[view.solid_keys[number]].append(number)
     return positions
 
@@ -234,12 +239,15 @@ def _align_at(
         return None
     first, last = low + pairs[0][1], low + pairs[-1][1]
     numbers = view.solid[low : low + len(there)]
+    same = [(one, other) for one, other in pairs if keys[one] == there[other]]
     return SimilarRegion(
         first=numbers[pairs[0][1]],
         last=numbers[pairs[-1][1]],
         score=_score(keys, there, pairs, [min(weight, 1) for weight in weights]),
         rank=_score(keys, there, pairs, weights),
         pairs={solid[one]: numbers[other] for one, other in pairs},
+        same=frozenset(solid[one] for one, _ in same),
+        telling=frozenset(solid[one] for one, _ in same if weights[one] > 1),
         differing=tuple(
             (None if one is None else solid[one], None if other is None else numbers[other])
             for one, other in _list_differences(keys, there, pairs)
@@ -271,8 +279,11 @@ def _score(
         if two > one + 1 and not any(weights[one + 1 : two])
         for at in range(low + 1, high)
     }
+    between = max(weights)  # lines in between do not get lighter beside those that count more
     size += sum(
-        beside.get(at, 1) * len(there[at]) for at in range(pairs[0][1], pairs[-1][1] + 1) if at not in elided
+        beside.get(at, between) * len(there[at])
+        for at in range(pairs[0][1], pairs[-1][1] + 1)
+        if at not in elided
     )
     return round(alike / max(size, 1), 3)
 

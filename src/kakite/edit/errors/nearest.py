@@ -76,6 +76,8 @@ _TELLING_STRETCH = 12
 """How many characters without blanks the lines that an edit adds lines between, and what is the same around
 them, have at least to tell a place.
 """
+_LITTLE = 0.1
+"""How much less alike a stretch may be than one that it has in it, if it has more lines of SEARCH."""
 _WEIGHT_OF_ONE = 3
 """How much a line of SEARCH counts that the text has just once, where places are told apart."""
 _PER_CANDIDATE = 40_000
@@ -131,7 +133,15 @@ def find_similar(view: IndexedText, search: TextBlock) -> list[SimilarRegion]:
         other = found.get((one.first, one.last))
         if other is None or one.rank > other.rank:
             found[one.first, one.last] = one
-    return sorted(found.values(), key=lambda one: (-one.has_all, -one.rank, one.first))
+    ranked = sorted(found.values(), key=lambda one: (-one.has_all, -one.rank, one.first))
+    whole = next((one for one in ranked[1:] if _has_more(one, ranked[0])), None)
+    return [whole, *(one for one in ranked if one is not whole)] if whole else ranked
+
+
+def _has_more(one: SimilarRegion, best: SimilarRegion) -> bool:
+    """Tell whether a stretch has the best one in it, and more lines of SEARCH with others between them."""
+    is_around = one.first <= best.first and best.last <= one.last
+    return is_around and one.score >= best.score - _LITTLE and best.same < one.same
 
 
 def _weigh_lines(search: TextBlock, counts: Counter[str]) -> list[int]:

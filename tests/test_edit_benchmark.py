@@ -130,6 +130,23 @@ def test_a_reader_makes_the_same_change_to_what_it_is_shown(
     assert made == (None if expected is None else (shown, expected))
 
 
+@pytest.mark.parametrize(
+    ("text", "aim", "search", "replace", "stands"),
+    [
+        ("a1\nb2\nc3\n", "a1\nnew\nc3\n", "x\nb2\ny\n", "x\nnew\ny\n", True),
+        ("a1\nb2\nc3\n", "a1\nnew\nb2\nc3\n", "x\na1\nb2\n", "x\na1\nnew\nb2\n", True),
+        ("a1\nb2\nc3\n", "a1\nnew\nb2\nc3\n", "x\nb2\n", "x\nnew\nb2\n", False),
+        ("}\n}\nc3\n", "}\nnew\n}\nc3\n", "x\n}\n}\n", "x\n}\nnew\n}\n", False),
+        ("a\n  b2\n", "a\nb2\nnew\n", "b2\n", "b2\nnew\n", True),
+    ],
+    ids=["lines that go", "between two lines", "one of them is gone", "brackets", "blanks tell nothing"],
+)
+def test_a_place_is_there_if_the_lines_that_an_edit_changes_are(
+    drift: Any, text: str, aim: str, search: str, replace: str, stands: bool
+) -> None:
+    assert drift("standing").has_place(text, aim, search, replace) == stands
+
+
 def test_a_reader_does_not_land_the_loss_that_was_refused(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
     done = measured("--group", "placeholders", "--count", "20", "--seed", "1", "--json", str(file))
@@ -137,6 +154,7 @@ def test_a_reader_does_not_land_the_loss_that_was_refused(tmp_path: Path) -> Non
     found = figures(file)
     assert found["groups", "placeholders", "second tries"] > 0
     assert found["groups", "placeholders", "second try wrong"] == 0
+    assert found["groups", "placeholders", "second try right"] > 0
 
 
 def test_recorded_edits_are_judged_by_what_was_found_right_or_wrong(drift: Any, tmp_path: Path) -> None:

@@ -34,6 +34,10 @@ class Answer:
     places: tuple[Place, ...] = ()
     suggested: bytes | None = None
     """The file as the answer's suggestion would make it."""
+    loss: bytes | None = None
+    """The file with what the refused edit would lose."""
+    sent: str = ""
+    """The line that the answer is about, as it was sent."""
 
 
 Ask = Callable[[Case], Answer]
@@ -53,11 +57,12 @@ def here() -> Ask:
             told = error.failures[0]
         except Exception as error:  # noqa: BLE001  # counted: an engine must answer
             return Answer(None, f"crash: {type(error).__name__}")
-        made = None
-        if told.suggestion is not None and not told.suggestion.is_loss:
+        made = loss = None
+        if told.suggestion is not None:
             made = source.replace(told.suggestion.changes).to_bytes()
+            made, loss = (None, made) if told.suggestion.is_loss else (made, None)
         places = tuple(Place(each.line, each.lines, each.text) for each in told.candidates)
-        return Answer(None, told.code, places, made)
+        return Answer(None, told.code, places, made, loss, told.sent)
 
     return ask
 
@@ -90,10 +95,12 @@ def program(command: list[str]) -> Ask:
             return Answer(base64.b64decode(told["text_b64"]))
         failure = told["failures"][0]
         places = (Place(each["line"], each["lines"], each["text"]) for each in failure.get("candidates", ()))
-        made = None
-        if suggestion := failure.get("suggestion"):
-            accepted = answer({"id": 2, "text_b64": text, "accept": suggestion["id"]})
-            made = base64.b64decode(accepted["text_b64"]) if accepted["ok"] else None
-        return Answer(None, failure["code"], tuple(places), made)
+        made: dict[str, bytes | None] = {}
+        for name in ("suggestion", "loss"):
+            if suggestion := failure.get(name):
+                accepted = answer({"id": 2, "text_b64": text, "accept": suggestion["id"]})
+                made[name] = base64.b64decode(accepted["text_b64"]) if accepted["ok"] else None
+        suggested, loss = made.get("suggestion"), made.get("loss")
+        return Answer(None, failure["code"], tuple(places), suggested, loss, failure.get("sent", ""))
 
     return ask

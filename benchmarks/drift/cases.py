@@ -27,6 +27,8 @@ class Case:
     """The line that is meant (1-based): whoever reads several places in an answer knows which one."""
     about: str = ""
     """The type of the file."""
+    stands: bool = True
+    """Whether the place that is meant is in the file (``standing.py``): a second try can come to it."""
 
     @property
     def aim(self) -> bytes | None:

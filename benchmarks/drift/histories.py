@@ -23,10 +23,13 @@ from random import Random
 
 import typed
 from cases import Case, in_group
+from standing import first_line, has_place
 
 COMMITS = 1500
 LARGEST = 120_000
 HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+TELLING = 20
+"""How many characters without blanks lines have that stand somewhere by no chance."""
 LONGEST = 60
 """Lines of a SEARCH at most."""
 FOUR = {"python", "java", "c", "c++", "rust", "php", "kotlin", "cmake", "perl"}
@@ -311,6 +314,12 @@ def is_there(case: Case, other: str) -> bool:
     return bool(lines) and f"\n{lines}\n" in there
 
 
+def is_done(case: Case, other: str) -> bool:
+    """Tell whether all of REPLACE stands in a text already, and SEARCH does not: whoever refuses is right."""
+    there, search, new = (f"\n{squeeze(text)}\n" for text in (other, case.search, case.replace))
+    return len(new) > TELLING and new in there and search not in there
+
+
 def only_place(case: Case, other: str) -> str:
     """Return the result where SEARCH stands once but for blanks, and nothing of REPLACE is there yet."""
     there, search, new = (f"\n{squeeze(text)}\n" for text in (other, case.search, case.replace))
@@ -329,7 +338,12 @@ def merged_case(made: Case, other: str) -> Case:
     merged = merge(text, made.text, made.expected)
     search, new, about = made.search, made.replace, made.about
     if merged is not None and merged != text:
-        return Case(text, search, new, merged, also=literal, about=about)
+        right = (*literal, text) if is_done(made, other) else literal
+        aim = merged.decode()
+        stands = has_place(other, aim, search, new)
+        return Case(
+            text, search, new, merged, also=right, where=first_line(other, aim), about=about, stands=stands
+        )
     done = merged == text and is_there(made, other)
     right = (*literal, text) if done else literal  # it is there already, or not clean
     squeezed = "" if done else only_place(made, other)

@@ -812,7 +812,7 @@ def with_typo(rng: Random, sample: Sample, nth: int, *, inside: str) -> Case | N
     search = tuple(typed if one == line else one for one in sample.old)
     if sample.old.count(line) != 1:
         return None
-    new = tuple(re.sub(rf"\b{word.group()}\b", wrong, one) if one == line else one for one in sample.new)
+    new = tuple(typed if one == line else one for one in sample.new)
     if nth == sample.changed and len(sample.new) == len(sample.old):
         changed = sample.new[nth]
         if changed[: word.end()] != line[: word.end()]:

@@ -43,6 +43,8 @@ class Tally:
     ends: Counter[str] = field(default_factory=Counter)
     again: Counter[str] = field(default_factory=Counter)
     """Of second tries where the place exists: right, refused, wrong."""
+    astray: Counter[str] = field(default_factory=Counter)
+    """The same of those whose place is not in the file."""
     codes: Counter[str] = field(default_factory=Counter)
     types: dict[str, Counter[str]] = field(default_factory=dict)
     seconds: float = 0
@@ -58,6 +60,7 @@ class Tally:
     def add(self, other: Tally) -> None:
         self.ends += other.ends
         self.again += other.again
+        self.astray += other.astray
         self.codes += other.codes
         self.seconds += other.seconds
         self.slowest = max(self.slowest, other.slowest)
@@ -138,7 +141,7 @@ def tally(ask: Ask, kind: str, cases: Iterable[Case], keeper: Keeper, *, again: 
         if again:
             then, written = second_outcome(ask, case, told)
             if then:
-                found.again[then] += 1
+                (found.again if case.stands else found.astray)[then] += 1
                 keeper.keep(kind, f"again-{then}", case, told, written)
     return found
 
@@ -158,8 +161,9 @@ def report(name: str, kinds: dict[str, Tally], *, types: bool) -> str:
     """Return the results of a group as a Markdown table, its sum last."""
     rows = [
         f"### {name}\n",
-        "| kind | edits | right % | refused % | wrong | second try right | of | wrong | refused with |",
-        "| --- | --: | --: | --: | --: | --: | --: | --: | --- |",
+        "| kind | edits | right % | refused % | wrong | second try right | of | wrong "
+        "| no place: right | of | wrong | refused with |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |",
     ]
     every = Tally()
     for kind, found in kinds.items():
@@ -182,7 +186,7 @@ def _row(name: str, found: Tally) -> str:
     return (
         f"| {name} | {found.total} | {found.share('right'):.2f} | {found.share('refused'):.2f} "
         f"| {found.ends['wrong']} | {found.again['right']} | {found.again.total()} | {found.again['wrong']} "
-        f"| {codes} |"
+        f"| {found.astray['right']} | {found.astray.total()} | {found.astray['wrong']} | {codes} |"
     )
 
 
@@ -239,6 +243,9 @@ def _figures(table: str, of: str, found: Tally) -> Iterator[Figure]:
     yield Figure(table, of, "second tries", found.again.total())
     for end in ENDS:
         yield Figure(table, of, f"second try {end}", found.again[end])
+    yield Figure(table, of, "second tries without a place", found.astray.total())
+    for end in ENDS:
+        yield Figure(table, of, f"second try {end} without a place", found.astray[end])
 
 
 if __name__ == "__main__":

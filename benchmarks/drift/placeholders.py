@@ -165,7 +165,8 @@ def in_another_kind_of_comment(rng: Random, files: Files) -> Case | None:
         return None
     mark, end = COMMENTS[made.about]
     lines = made.replace.split("\n")
-    sent = set(made.search.split("\n"))
+    assert made.wanted is not None
+    sent = {*made.search.split("\n"), *made.wanted.decode().split("\n")}
     at = next(
         (n for n, line in enumerate(lines) if line.lstrip().startswith(mark) and line not in sent), None
     )

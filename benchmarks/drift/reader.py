@@ -1,9 +1,10 @@
 """A mechanical reader of an answer: the second try of a refused edit.
 
 It knows what the model knows (SEARCH, REPLACE, and which line was meant) and what the answer says, nothing
-else: no file. If the answer has a suggestion, it is taken; a loss is none. Else the lines shown become the
-new SEARCH, and the change from SEARCH to REPLACE is made to them, line by line or else word by word. Where
-both changed the same words, it gives up.
+else: no file. If the answer has a suggestion, it is taken. Else the lines shown become the new SEARCH, and
+the change from SEARCH to REPLACE is made to them, line by line or else word by word. Where both changed the
+same words, it gives up. Of a placeholder it knows whether it was one: then the lines shown take its place in
+REPLACE, else the loss is accepted.
 """
 
 from __future__ import annotations
@@ -22,12 +23,19 @@ def second(ask: Ask, case: Case, told: Answer) -> bytes | None:
     """Return the file after the second try, None if it is refused or the answer gives none."""
     if told.suggested is not None:
         return told.suggested
+    if told.code == "placeholder" and case.expected is not None:
+        return told.loss
     place = _place(case, told)
     if place is None:
         return None
     shown = place.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if len(shown) < place.lines:
-        return None
+        # Of lines that are not all shown only their number is of use, if they are those of SEARCH.
+        named = replace(case, line=place.line)
+        return ask(named).written if told.code == "ambiguous" and named != case else None
+    if told.code == "placeholder":
+        full = case.replace.replace(told.sent, "\n".join(shown), 1)
+        return ask(replace(case, replace=full, line=place.line)).written
     made = copied(case.search, case.replace, shown)
     if made is None:
         return None

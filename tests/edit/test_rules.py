@@ -434,6 +434,155 @@ def test_what_differs_in_letters_is_suggested_where_the_place_is_clear(
     assert accept(text, found.suggestion).text == suggested
 
 
+@given(randoms, st.data())
+def test_a_line_that_the_text_has_once_tells_the_place_from_a_longer_likeness(
+    rng: random.Random, data: st.DataObject
+) -> None:
+    names = rng.sample(range(10**6), 8)
+    blocks = [
+        [f'"entry{name}": {{', '  "in": "token",', '  "out": "token",', '  "key": "items"', "},"]
+        for name in names
+    ]
+    at = data.draw(st.integers(0, 7))
+    sent = list(blocks[at])
+    del blocks[at][data.draw(st.sampled_from([2, 3]))]
+    replace = "".join(f"{line}\n" for line in [sent[0], "  added()", *sent[1:]])
+    text = "".join(f"{line}\n" for block in blocks for line in block)
+    found = outcome(text, Edit(search="".join(f"{line}\n" for line in sent), replace=replace))
+    assert isinstance(found, EditFailure)
+    if found.suggestion is not None:  # none if another place is about as much like it
+        assert accept(text, found.suggestion).text == text.replace(f"{sent[0]}\n", f"{sent[0]}\n  added()\n")
+
+
+@given(randoms, st.data())
+def test_the_lines_that_an_edit_changes_are_found_whatever_stands_around_them(
+    rng: random.Random, data: st.DataObject
+) -> None:
+    names = rng.sample(range(10**6), 30)
+    lines = [f"call_{name}()" for name in names[:20]]
+    at = data.draw(st.integers(1, 18))
+    above, below = ([f"gone_{name}(with_more)" for name in part] for part in (names[20:25], names[25:]))
+    changed = data.draw(st.booleans())
+    kept = [lines[at]] if changed else lines[at : at + 2]
+    new = ["new()"] if changed else [kept[0], "new()", kept[1]]
+    search, replace = ("".join(f"{line}\n" for line in [*above, *each, *below]) for each in (kept, new))
+    text = "".join(f"{line}\n" for line in lines)
+    found = outcome(text, Edit(search=search, replace=replace))
+    assert isinstance(found, EditFailure)
+    assert found.suggestion is not None
+    expected = [*lines[:at], *new, *lines[at + len(kept) :]]
+    assert accept(text, found.suggestion).text == "".join(f"{line}\n" for line in expected)
+    assert found.candidates[0].line == at + 1
+
+
+@given(st.lists(st.sampled_from(["}", "})", "  }", "end"]), min_size=6, max_size=20))
+def test_brackets_alone_tell_no_place(lines: list[str]) -> None:
+    text = "".join(f"{line}\n" for line in ["first_line()", *lines, "last_line()"])
+    search, replace = ("other_code(1)\n}\n" + each + "})\nsome_code(2)\n" for each in ("", "new()\n"))
+    found = outcome(text, Edit(search=search, replace=replace))
+    assert isinstance(found, EditFailure)
+    assert found.suggestion is None
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "suggested"),
+    [
+        pytest.param(
+            'say("a")\nstop("b")\n',
+            'say(\\"a\\")\\nstop(\\"b\\")',
+            'say(\\"a\\")\\nstop(\\"c\\")',
+            'say("a")\nstop("c")\n',
+            id="escaped line ends and quotes",
+        ),
+        pytest.param(
+            "user_list:\n  input: the token\n  limit: 1\n"
+            "events:\n  input: the token\n  output: the token\n  limit: 1\n",
+            "user_list:\n  input: the token\n  output: the token\n  limit: 1\n",
+            "user_list:\n  added: 1\n  input: the token\n  output: the token\n  limit: 1\n",
+            "user_list:\n  added: 1\n  input: the token\n  limit: 1\n"
+            "events:\n  input: the token\n  output: the token\n  limit: 1\n",
+            id="the place with a line that the text has once",
+        ),
+        pytest.param(
+            "a_first()\nb_second()\n" + "other()\n" * 9 + "y_third()\nz_fourth()\n",
+            "a_first()\nb_second()\n# ... existing code ...\ny_third()\nz_fourth()\n",
+            "a_new()\nb_second()\n# ... existing code ...\ny_third()\nz_fourth()\n",
+            "a_new()\nb_second()\n" + "other()\n" * 9 + "y_third()\nz_fourth()\n",
+            id="lines left out",
+        ),
+        pytest.param(
+            "proxy_nmae = find()\nreturn proxy_nmae\n",
+            "proxy_name = find()\n",
+            "renewed_name = find()\n",
+            "renewed_nmae = find()\nreturn proxy_nmae\n",
+            id="both changed parts of one word",
+        ),
+        pytest.param(
+            "\nvar http = require('http')\nvar express = require('..')\n",
+            "\nvar assert = require('assert')\nvar express = require('..')\n",
+            "'use strict'\n\nvar assert = require('assert')\nvar express = require('..')\n",
+            "'use strict'\n\nvar http = require('http')\nvar express = require('..')\n",
+            id="above a blank line",
+        ),
+        pytest.param(
+            "  @Override public int one() {\n    return a ? b : c;\n  }\n",
+            "  @Override\n  public int one() {\n    return a ? b : c;\n  }\n",
+            "  @Override\n  public int one() {\n    if (a) {\n      return b;\n    }\n    return c;\n  }\n",
+            "  @Override public int one() {\n    if (a) {\n      return b;\n    }\n    return c;\n  }\n",
+            id="another layout, but not of the lines that change",
+        ),
+        pytest.param(
+            "steps:\n  - ps: |\n      node --version\n      npm --version\n  - npm run test\nlast: 1\n",
+            "  - node --version\n  - npm --version\n  - npm run test\nlast: 1\n",
+            "  - node --version\n  - npm --version\n  - npm run test\n  - npm run lint\nlast: 1\n",
+            "steps:\n  - ps: |\n      node --version\n      npm --version\n"
+            "  - npm run test\n  - npm run lint\nlast: 1\n",
+            id="lines below one that has its indentation",
+        ),
+    ],
+)
+def test_the_edit_is_suggested_at_the_place_that_is_meant(
+    text: str, search: str, replace: str, suggested: str
+) -> None:
+    found = outcome(text, Edit(search=search, replace=replace))
+    assert isinstance(found, EditFailure)
+    assert found.suggestion is not None
+    assert accept(text, found.suggestion).text == suggested
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        (
+            "first(1)\nchanged(2)\nthird_a(3)\nother()\nfirst_a(1)\nchanged(2)\nthird(3)\n",
+            "first(1)\nchanged(2)\nthird(3)\n",
+            "first(1)\nchanged(4)\nthird(3)\n",
+        ),
+        (
+            "before()\n# call_it(1, 2)\n# stop_it(3)\nafter()\n",
+            "call_it(1, 2)\nstop_it(3)\n",
+            "call_it(1, 3)\nstop_it(3)\n",
+        ),
+    ],
+    ids=["two places that each lack a line", "a line that is commented out"],
+)
+def test_nothing_is_suggested_where_what_is_meant_may_not_be_there(
+    text: str, search: str, replace: str
+) -> None:
+    found = outcome(text, Edit(search=search, replace=replace))
+    assert isinstance(found, EditFailure)
+    assert found.suggestion is None
+
+
+def test_lines_to_take_off_that_still_stand_there_are_not_gone() -> None:
+    text = "def f():\n    if ready:\n        first_step()\n        second_step()\n"
+    search = "def f():\n  if ready:\n    first_step()\n    second_step()\n"
+    found = outcome(text, Edit(search=search, replace=search.removeprefix("def f():\n")))
+    assert isinstance(found, EditFailure)
+    assert found.code == "near_miss"
+    assert found.suggestion is not None
+
+
 @pytest.mark.parametrize(
     ("search", "replace", "expected"),
     [
@@ -588,6 +737,30 @@ def test_a_comment_that_stands_for_code_is_refused_in_any_language(line: str) ->
     assert found.suggestion is not None
     assert found.suggestion.is_loss
     assert accept(CODE, found.suggestion).text == replace
+
+
+@given(st.integers(3, 9), st.data())
+def test_a_placeholder_is_refused_with_the_lines_that_it_stands_for(count: int, data: st.DataObject) -> None:
+    old = [f"    call_{nth}(value)" for nth in range(count)]
+    low = data.draw(st.integers(1, count - 2))  # the line above the first one changes
+    high = data.draw(st.integers(low + 2, count))
+    new = [*old[:low], "    # ... existing code ...", *old[high:]]
+    text, replace = ("".join(f"{line}\n" for line in ["def f(value):", *each]) for each in (old, new))
+    found = outcome(
+        "x = 1\n" + text, Edit(search=text, replace=replace.replace("f(value):", "f(value, other):"))
+    )
+    assert isinstance(found, EditFailure)
+    assert found.code == "placeholder"
+    (shown,) = found.candidates
+    assert (shown.line, shown.text.split("\n")) == (low + 3, old[low:high])
+
+
+def test_lines_that_cannot_be_shown_whole_are_not_shown_for_a_placeholder() -> None:
+    lines = "".join(f"    call_{nth}({'x' * 300})\n" for nth in range(3))
+    edit = Edit(search=f"def f():\n{lines}", replace="def f(x):\n    # ... existing code ...\n")
+    found = outcome(f"def f():\n{lines}", edit)
+    assert isinstance(found, EditFailure)
+    assert (found.code, found.candidates) == ("placeholder", ())
 
 
 comments = st.sampled_from(["# why it is so", "# TODO: the rest", "# existing users stay", "# 残りの日数"])

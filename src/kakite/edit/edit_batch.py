@@ -164,7 +164,8 @@ def _plan_edit(
     omitted = find_placeholder(search.lines, replace.lines)
     if omitted:
         changes = [change for plan in planned for change in plan.changes]
-        return build_placeholder_failure(index, omitted, as_suggestion(view, changes, is_loss=True))
+        loss = as_suggestion(view, changes, is_loss=True)
+        return build_placeholder_failure(view, index, (search, replace), omitted, located.places, loss)
     if located.left:
         left = tuple(place.line + 1 for place in located.left)
         planned[0] = with_fields(planned[0], match=with_fields(planned[0].match, left=left))

@@ -11,9 +11,11 @@ from kakite.edit.errors.model import OR_LINE, EditFailure
 from kakite.edit.errors.nearest import (
     as_candidates,
     build_candidate,
+    build_complete_candidate,
     build_location_candidates,
     build_part_candidate,
     find_candidate_inside_line,
+    find_changed_lines,
     find_reordered_lines,
     find_similar,
     is_reordered,
@@ -21,6 +23,7 @@ from kakite.edit.errors.nearest import (
 from kakite.edit.errors.render import cut_around_difference, show_blanks
 from kakite.edit.errors.token_match import find_token_match, merge_tokens
 from kakite.edit.line_compare import NEVER, compare_lines
+from kakite.edit.matching.align import align
 from kakite.edit.matching.chain import (
     AmbiguousMatch,
     NoMatch,
@@ -31,7 +34,14 @@ from kakite.edit.matching.chain import (
 )
 from kakite.edit.matching.location import TextBlock
 from kakite.edit.rewrite.indent_shift import split_indent
-from kakite.edit.suggestions.propose import as_suggestion, suggest_edit
+from kakite.edit.suggestions.propose import (
+    as_suggestion,
+    is_clear,
+    is_commented_out,
+    suggest_at,
+    suggest_by_lines,
+    suggest_edit,
+)
 from kakite.edit.types import Edit
 
 if TYPE_CHECKING:
@@ -47,6 +57,8 @@ if TYPE_CHECKING:
     from kakite.edit.types import Operation
 
 _FENCED = re.compile(r"\s*```[^\n`]*\n(.*\n)[ \t]*```\s*", re.S)
+_ESCAPE = re.compile(r"\\([nrt\"'\\])")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 _NEAR = 0.6
 """From which likeness on it is told what differs."""
 _TELLING = 24  # characters without blanks
@@ -271,8 +283,29 @@ def _build_no_match_failure(view: IndexedText, index: int, edit: Edit, search: T
             line=there + 1,
         )
     if tokens := find_token_match(view, search):
-        return _build_layout_failure(view, index, search, replace, tokens)
+        by_lines = suggest_by_lines(view, search, replace, nearby, (tokens.first, tokens.last))
+        sent = next(line for line in search.lines if line.strip())
+        is_comment = is_commented_out(sent, view.lines[tokens.first])
+        changes = () if by_lines or is_comment else merge_tokens(view, tokens, search, replace)
+        return _build_layout_failure(view, index, search, tokens, by_lines or as_suggestion(view, changes))
     suggestion = suggest_edit(view, search, replace, nearby)
+    is_torn = bool(nearby) and nearby[0].score >= _NEAR and not is_clear(nearby[0], nearby[1:])
+    if not (suggestion or is_torn) and (
+        failure := _build_changed_lines_failure(view, index, search, replace)
+    ):
+        return failure
+    return _build_similar_failure(view, index, search, nearby, nearest, suggestion)
+
+
+def _build_similar_failure(
+    view: IndexedText,
+    index: int,
+    search: TextBlock,
+    nearby: Sequence[SimilarRegion],
+    nearest: tuple[Candidate, ...],
+    suggestion: EditSuggestion | None,
+) -> EditFailure:
+    """Return the refusal of a SEARCH that is at best similar to lines of the text."""
     if nearby and (lines := find_reordered_lines(view, search, nearby[0])) is not None:
         return _build_reordered_failure(view, index, lines, nearby[0].score, suggestion)
     if nearby and nearby[0].score >= _NEAR:
@@ -297,6 +330,11 @@ def _build_wrapped_search_failure(
     """Return the refusal of a SEARCH with a fence or line numbers around its lines; None if it has none."""
     if (fenced := _FENCED.fullmatch(edit.search)) and "```" not in view.text:
         return _build_fence_failure(view, index, edit, TextBlock.of(fenced.group(1)))
+    if (unescaped := _unescape(edit)) is not None:
+        without = TextBlock.of(unescaped.search)
+        better = find_similar(view, without)
+        if better and (not nearby or better[0].score > nearby[0].score):
+            return _build_escape_failure(view, index, search, unescaped, better)
     if (bare := strip_numbers(edit)) is not None:
         without = TextBlock.of(bare.edit.search)
         better = find_similar(view, without)
@@ -307,9 +345,46 @@ def _build_wrapped_search_failure(
     return None
 
 
+def _unescape(edit: Edit) -> Edit | None:
+    r"""Return an edit whose line ends and quotes are ``\n`` and ``\"`` without these; None if it has none.
+
+    Its line ends tell: who escaped SEARCH escaped REPLACE as well, and both are one line.
+    """
+    texts = (edit.search, edit.replace)
+    if not _ESCAPE.search(edit.search) or any("\n" in text.rstrip("\n") for text in texts):
+        return None
+    search, replace = (
+        _ESCAPE.sub(lambda found: _ESCAPES.get(found.group(1), found.group(1)), text) for text in texts
+    )
+    return with_fields(edit, search=search, replace=replace)
+
+
 def _can_diagnose(view: IndexedText, edit: Edit) -> bool:
     work = _PER_CHARACTER * len(view.text) + 100 * len(edit.search) + _PER_DIAGNOSIS
     return view.budget.spend_on_message(work)
+
+
+def _build_changed_lines_failure(
+    view: IndexedText, index: int, search: TextBlock, replace: TextBlock
+) -> EditFailure | None:
+    """Return the refusal of a SEARCH of which the text has the lines that change in one place, with others
+    around them; None if it has not.
+    """
+    region = find_changed_lines(view, search, replace)
+    suggestion = suggest_at(view, search, replace, region) if region else None
+    if region is None or suggestion is None:
+        return None
+    first, last = region.first + 1, region.last + 1
+    lines = f"line {first} is" if first == last else f"lines {first} to {last} are"
+    return EditFailure(
+        index=index,
+        code="near_miss",
+        message=f"{lines} as SEARCH has what it changes, but not what it has around that",
+        hint="Check that this is the place, and send the lines as they stand in the text",
+        candidates=(build_candidate(view, region.first, last - first + 1, region.score),),
+        line=first,
+        suggestion=suggestion,
+    )
 
 
 def _build_reordered_failure(
@@ -372,6 +447,25 @@ def _build_line_number_failure(
     )
 
 
+def _build_escape_failure(
+    view: IndexedText, index: int, search: TextBlock, unescaped: Edit, nearby: Sequence[SimilarRegion]
+) -> EditFailure:
+    """Return the refusal of a SEARCH whose line ends or quotes are escaped, which the text's are not."""
+    bare, best = TextBlock.of(unescaped.search), nearby[0]
+    return EditFailure(
+        index=index,
+        code="near_miss",
+        message=f"line {best.first + 1} is {_quote_line(view.lines[best.first])}, "
+        f"you sent {_quote_line(search.lines[0])}: with escapes that the text does not have",
+        hint="Send the lines as they stand in the text, with line ends and quotes that are not escaped",
+        candidates=as_candidates(view, bare, nearby),
+        line=best.first + 1,
+        found=view.lines[best.first][:200],
+        sent=search.lines[0][:200],
+        suggestion=suggest_edit(view, bare, TextBlock.of(unescaped.replace), nearby),
+    )
+
+
 def _build_fence_failure(view: IndexedText, index: int, edit: Edit, bare: TextBlock) -> EditFailure:
     """Return the refusal of a SEARCH in a code fence that the text does not have; ``bare`` is its inside."""
     fenced = _FENCED.fullmatch(edit.replace)
@@ -392,7 +486,7 @@ def _build_fence_failure(view: IndexedText, index: int, edit: Edit, bare: TextBl
 
 
 def _build_layout_failure(
-    view: IndexedText, index: int, search: TextBlock, replace: TextBlock, tokens: TokenMatch
+    view: IndexedText, index: int, search: TextBlock, tokens: TokenMatch, suggestion: EditSuggestion | None
 ) -> EditFailure:
     """Return the refusal of a SEARCH that the text has in another layout."""
     sent = next(line for line in search.lines if line.strip())
@@ -410,7 +504,7 @@ def _build_layout_failure(
         line=number,
         found=shown[0],
         sent=shown[1],
-        suggestion=as_suggestion(view, merge_tokens(view, tokens, search, replace)),
+        suggestion=suggestion,
     )
 
 
@@ -421,10 +515,22 @@ def _find_replacement(view: IndexedText, search: TextBlock, replace: TextBlock) 
     if size < 3 or (size < _TELLING and not _is_similar("\n".join(keys), "\n".join(sent))):
         return None  # `pass` stands in many files
     framed = f"\n{replace.solid_text}\n"
-    at = view.solid_text_framed.find(framed)
-    if at < 0 or view.solid_text_framed.find(framed, at + 1) >= 0:
+    there = view.solid_text_framed
+    at = there.find(framed)
+    if at < 0 or there.find(framed, at + 1) >= 0 or _has_lines_to_go(there, at, framed, search):
         return None
-    return view.solid[view.solid_text_framed.count("\n", 0, at)]
+    return view.solid[there.count("\n", 0, at)]
+
+
+def _has_lines_to_go(there: str, at: int, framed: str, search: TextBlock) -> bool:
+    """Tell whether lines of SEARCH that REPLACE takes off, above or below it, still stand beside it."""
+    above, found, below = f"\n{search.solid_text}\n".partition(framed)
+    ends = above.rstrip("\n").rpartition("\n")[2], below.partition("\n")[0]
+    after = at + len(framed) - 1
+    return bool(found) and (
+        (bool(ends[0]) and there.endswith(f"\n{ends[0]}", 0, at))
+        or (bool(ends[1]) and there.startswith(f"\n{ends[1]}\n", after))
+    )
 
 
 def _is_similar(one: str, other: str) -> bool:
@@ -524,16 +630,44 @@ def _quote_line(line: str) -> str:
     return f"`{line.strip()[:120]}`"
 
 
-def build_placeholder_failure(index: int, line: str, suggestion: EditSuggestion | None) -> EditFailure:
+def build_placeholder_failure(
+    view: IndexedText,
+    index: int,
+    blocks: tuple[TextBlock, TextBlock],
+    line: str,
+    places: Sequence[MatchLocation],
+    loss: EditSuggestion | None,
+) -> EditFailure:
     """Return the refusal of a REPLACE that leaves something out."""
+    rows = _find_rows(places[0], _find_left_out(*blocks, line)) if len(places) == 1 else range(0)
+    shown = build_complete_candidate(view, rows)
     return EditFailure(
         index=index,
         code="placeholder",
         message=f"{_quote_line(line)} stands in REPLACE for lines that it leaves out",
-        hint="Write REPLACE in full",
+        hint="Write REPLACE in full" + (", with the lines shown here in its place" if shown else ""),
+        candidates=(shown,) if shown else (),
         sent=line[:200],
-        suggestion=suggestion,
+        suggestion=loss,
     )
+
+
+def _find_left_out(search: TextBlock, replace: TextBlock, line: str) -> range:
+    """Return which lines of SEARCH a placeholder stands for; none if other new lines stand beside it."""
+    for step in align(search.lines, replace.lines):
+        come = [each for each in replace.lines[step.new_start : step.new_end] if each.strip()]
+        if step.kind == "change" and come == [line]:
+            return range(step.old_start, step.old_end)
+    return range(0)
+
+
+def _find_rows(place: MatchLocation, lines: range) -> range:
+    """Return the rows of the text for lines of SEARCH; none if they do not follow each other."""
+    if place.starts_inside:
+        return range(0)
+    found = [place.line + at for at in lines] if place.is_exact else [place.pairs[at] for at in lines]
+    rows = [row for row in found if row is not None]
+    return range(rows[0], rows[-1] + 1) if rows and rows[-1] - rows[0] < len(found) else range(0)
 
 
 def build_wrapped_failure(index: int, line: str) -> EditFailure:

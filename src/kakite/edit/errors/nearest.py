@@ -8,17 +8,16 @@ this.
 from __future__ import annotations
 
 import re
-from array import array
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
-from itertools import compress, count
+from itertools import compress, count, pairwise
 from typing import TYPE_CHECKING
 
 from kakite.edit.errors.long_lines import cut_around
 from kakite.edit.errors.model import Candidate
 from kakite.edit.matching.confusables import build_column_map
-from kakite.edit.rewrite.elision import is_comment_like
+from kakite.edit.rewrite.elision import is_comment_like, is_elision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,6 +70,16 @@ _LIKE = 0.4
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 200
 _MAX_CANDIDATES = 20
+_MAX_SIMILAR = 2
+_MAX_STRETCHES = 40
+_TELLING_STRETCH = 12
+"""How many characters without blanks the lines that an edit adds lines between, and what is the same around
+them, have at least to tell a place.
+"""
+_LITTLE = 0.1
+"""How much less alike a stretch may be than one that it has in it, if it has more lines of SEARCH."""
+_WEIGHT_OF_ONE = 3
+"""How much a line of SEARCH counts that the text has just once, where places are told apart."""
 _PER_CANDIDATE = 40_000
 
 
@@ -88,6 +97,12 @@ class SimilarRegion:
     """For lines of SEARCH (indices) the lines of the text that they stand beside, both in order."""
     differing: tuple[tuple[int | None, int | None], ...]
     """What differs, in order: lines of SEARCH and of the text, None for one that is missing."""
+    rank: float = 0.0
+    """The same, where lines of SEARCH that the text has just once count more: they tell places apart."""
+    same: frozenset[int] = frozenset()
+    """Lines of SEARCH (indices) that it has, but for blanks."""
+    telling: frozenset[int] = frozenset()
+    """Those of them that the text has just once."""
     has_all: bool = False
     """Whether several lines of SEARCH stand there one below the other, each alone or within a longer line."""
 
@@ -97,7 +112,9 @@ def find_similar(view: IndexedText, search: TextBlock) -> list[SimilarRegion]:
     solid, keys = search.solid
     if not solid:
         return []
-    votes = _vote_for_starts(view, keys).most_common(_MAX_WINDOWS + 1)
+    wanted = set(keys)
+    counts = Counter(filter(wanted.__contains__, view.solid_keys))
+    votes = _vote_for_starts(view, keys, counts).most_common(_MAX_WINDOWS + 1)
     starts = [start for start, _ in votes[:_MAX_WINDOWS]]
     if (
         not votes
@@ -110,11 +127,41 @@ def find_similar(view: IndexedText, search: TextBlock) -> list[SimilarRegion]:
         starts = starts[: 1 if votes else 0]
     elif len(keys) > 1:
         starts = list(dict.fromkeys([*starts, *_find_containing_starts(view, keys)]))
-    found = {(one.first, one.last): one for start in starts for one in _align_from(view, search, start)}
-    return sorted(found.values(), key=lambda one: (-one.has_all, -one.score, one.first))
+    weights = _weigh_lines(search, counts)
+    found: dict[tuple[int, int], SimilarRegion] = {}
+    for one in (each for start in starts for each in _align_from(view, search, start, weights)):
+        other = found.get((one.first, one.last))
+        if other is None or one.rank > other.rank:
+            found[one.first, one.last] = one
+    ranked = sorted(found.values(), key=lambda one: (-one.has_all, -one.rank, one.first))
+    whole = next((one for one in ranked[1:] if _has_more(one, ranked[0])), None)
+    return [whole, *(one for one in ranked if one is not whole)] if whole else ranked
 
 
-def _vote_for_starts(view: IndexedText, keys: Sequence[str]) -> Counter[int]:
+def _has_more(one: SimilarRegion, best: SimilarRegion) -> bool:
+    """Tell whether a stretch has the best one in it, and more lines of SEARCH with others between them."""
+    is_around = one.first <= best.first and best.last <= one.last
+    return is_around and one.score >= best.score - _LITTLE and best.same < one.same
+
+
+def _weigh_lines(search: TextBlock, counts: Counter[str]) -> list[int]:
+    """Return how much each line of SEARCH counts where places are told apart; one that stands for others has
+    nothing to say.
+    """
+    keys = search.solid[1]
+    if len(keys) > _LONGEST_ALIGNED:
+        return [1] * len(keys)
+    return [
+        0
+        if not counts[key] and is_elision(search.lines[at])
+        else _WEIGHT_OF_ONE
+        if counts[key] == 1 and len(key) >= _TELLING
+        else 1
+        for at, key in zip(search.solid[0], keys, strict=True)
+    ]
+
+
+def _vote_for_starts(view: IndexedText, keys: Sequence[str], counts: Counter[str]) -> Counter[int]:
     """Return where SEARCH would start, and by how many of its rarest lines that the text has."""
     wanted: dict[str, list[int]] = {}
     step = max(len(keys) // _MAX_SAMPLED, 1)
@@ -122,15 +169,15 @@ def _vote_for_starts(view: IndexedText, keys: Sequence[str]) -> Counter[int]:
         if len(keys[at]) > 2:
             wanted.setdefault(keys[at], []).append(at)
     votes: Counter[int] = Counter()
-    for key, numbers in _find_rare_lines(view, wanted).items():
+    for key, numbers in _find_rare_lines(view, wanted, counts).items():
         votes.update(number - at for at in wanted[key] for number in numbers)
     return votes
 
 
-def _find_rare_lines(view: IndexedText, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+def _find_rare_lines(
+    view: IndexedText, wanted: Mapping[str, Sequence[int]], counts: Counter[str]
+) -> dict[str, list[int]]:
     """Return where the text has the rarest of the wanted lines, the rarest first."""
-    numbers = array("q", compress(count(), map(wanted.__contains__, view.solid_keys)))
-    counts = Counter(map(view.solid_keys.__getitem__, numbers))
     seeds = sorted((key for key in wanted if key in counts), key=lambda key: counts[key] * len(wanted[key]))
     positions: dict[str, list[int]] = {}
     cast = 0
@@ -139,8 +186,8 @@ def _find_rare_lines(view: IndexedText, wanted: Mapping[str, Sequence[int]]) -> 
         if cast > _MAX_VOTES or (nth >= _MAX_SEEDS and nth * 4 >= len(seeds)):
             break
         positions[key] = []
-    for number in numbers if positions else ():
-        if view.solid_keys[number] in positions:
+    if positions:
+        for number in compress(count(), map(positions.__contains__, view.solid_keys)):
             positions[view.solid_keys[number]].append(number)
     return positions
 
@@ -168,53 +215,87 @@ def _find_containing_starts(view: IndexedText, keys: Sequence[str]) -> list[int]
     return []
 
 
-def _align_from(view: IndexedText, search: TextBlock, start: int) -> Iterator[SimilarRegion]:
-    """Lay SEARCH beside the text around its solid line ``start``; and just there, if it found another place.
+def _align_from(
+    view: IndexedText, search: TextBlock, start: int, weights: Sequence[int]
+) -> Iterator[SimilarRegion]:
+    """Lay SEARCH beside the text around its solid line ``start``, in wide windows and in narrow ones.
 
-    A place would be hidden by one like it within the slack, else.
+    A wide one has lines that were added; in it, lines like those of SEARCH that stand further off can draw it
+    apart, or hide a place.
     """
-    around_it = _align_at(view, search, start, _SLACK)
-    if around_it:
-        yield around_it
-        if 0 <= start < len(view.solid) and not around_it.first <= view.solid[start] <= around_it.last:
-            there = _align_at(view, search, start, 0)
-            if there and (there.last < around_it.first or there.first > around_it.last):
-                yield there
+    if len(weights) > _LONGEST_ALIGNED:
+        slacks: tuple[int, ...] = (0,)
+    elif any(map(is_comment_like, search.lines)):
+        slacks = (_ELIDED, _SLACK, 1, 0)
+    else:
+        slacks = (_SLACK, 1, 0)
+    for slack in slacks:
+        around_it = _align_at(view, search, start, slack, weights)
+        if around_it:
+            yield around_it
 
 
-def _align_at(view: IndexedText, search: TextBlock, start: int, slack: int) -> SimilarRegion | None:
+def _align_at(
+    view: IndexedText, search: TextBlock, start: int, slack: int, weights: Sequence[int]
+) -> SimilarRegion | None:
     """Lay SEARCH beside the text from its solid line ``start`` on."""
     solid, keys = search.solid
     if len(keys) > _LONGEST_ALIGNED:
         return _align_long(view, search, start)
-    slack = _ELIDED if slack and any(map(is_comment_like, search.lines)) else slack
     low = max(start - slack, 0)
     there = view.solid_keys[low : max(start + len(keys) + slack, 0)]
     pairs = _pair(keys, there)
     if not pairs:
         return None
-    beside = dict(pairs)
     first, last = low + pairs[0][1], low + pairs[-1][1]
-    equal = sum(len(keys[one]) for one, other in pairs if keys[one] == there[other])
-    alike = sum(
-        _score_similarity(keys[one], there[other]) for one, other in pairs if keys[one] != there[other]
-    )
-    size = sum(map(len, keys)) + sum(len(view.solid_keys[at]) for at in range(first, last + 1))
     numbers = view.solid[low : low + len(there)]
-    differing = _list_differences(keys, there, pairs)
+    same = [(one, other) for one, other in pairs if keys[one] == there[other]]
     return SimilarRegion(
         first=numbers[pairs[0][1]],
         last=numbers[pairs[-1][1]],
-        score=round((2 * equal + alike) / max(size, 1), 3),
-        pairs={solid[one]: numbers[other] for one, other in beside.items()},
+        score=_score(keys, there, pairs, [min(weight, 1) for weight in weights]),
+        rank=_score(keys, there, pairs, weights),
+        pairs={solid[one]: numbers[other] for one, other in pairs},
+        same=frozenset(solid[one] for one, _ in same),
+        telling=frozenset(solid[one] for one, _ in same if weights[one] > 1),
         differing=tuple(
             (None if one is None else solid[one], None if other is None else numbers[other])
-            for one, other in differing
+            for one, other in _list_differences(keys, there, pairs)
         ),
         has_all=len(keys) > 1
-        and len(beside) == len(keys) == last - first + 1
+        and len(pairs) == len(keys) == last - first + 1
         and all(keys[one] in there[other] for one, other in pairs),
     )
+
+
+def _score(
+    keys: Sequence[str], there: Sequence[str], pairs: Sequence[tuple[int, int]], weights: Sequence[int]
+) -> float:
+    """Return how much of SEARCH and of the stretch between the outermost pairs is the same.
+
+    A line that counts more stands somewhere to the letter: one only like it counts no more than others.
+    """
+    alike = 0.0
+    for one, other in pairs:
+        if keys[one] == there[other]:
+            alike += weights[one] * 2 * len(keys[one])
+        elif weights[one]:
+            alike += _score_similarity(keys[one], there[other])
+    size = sum(weight * len(key) for weight, key in zip(weights, keys, strict=True))
+    beside = {other: weights[one] for one, other in pairs}
+    elided = {
+        at
+        for (one, low), (two, high) in pairwise(pairs)
+        if two > one + 1 and not any(weights[one + 1 : two])
+        for at in range(low + 1, high)
+    }
+    between = max(weights)  # lines in between do not get lighter beside those that count more
+    size += sum(
+        beside.get(at, between) * len(there[at])
+        for at in range(pairs[0][1], pairs[-1][1] + 1)
+        if at not in elided
+    )
+    return round(alike / max(size, 1), 3)
 
 
 def _align_long(view: IndexedText, search: TextBlock, start: int) -> SimilarRegion | None:
@@ -229,7 +310,8 @@ def _align_long(view: IndexedText, search: TextBlock, start: int) -> SimilarRegi
     return SimilarRegion(
         first=numbers[0],
         last=numbers[count - 1],
-        score=round(1 - len(differing) / len(keys), 3),
+        score=(score := round(1 - len(differing) / len(keys), 3)),
+        rank=score,
         pairs={},
         differing=tuple((solid[at], numbers[at]) for at in differing[:_MAX_NOTED] or [0]),
     )
@@ -292,11 +374,79 @@ def _list_differences(
     yield from ((at, None) for at in range(one, len(keys)))
 
 
+def find_changed_lines(view: IndexedText, search: TextBlock, replace: TextBlock) -> SimilarRegion | None:
+    """Return the one place with the lines that the edit changes, whatever stands around them.
+
+    Where it only adds lines, they are those that it adds them between. What else is the same above and below
+    tells places apart.
+    """
+    solid, keys = search.solid
+    if not 1 < len(keys) <= _LONGEST_ALIGNED:
+        return None
+    low, high = _find_change(keys, replace.solid[1])
+    needs_below = low == high  # lines are added only
+    first, after = max(low - needs_below, 0), min(high + needs_below, len(keys))
+    found = sorted(_find_stretches(view, keys, first, after), key=lambda one: -one[0])
+    if not found or found[0][0] < (_TELLING_STRETCH if needs_below else _TELLING):
+        return None
+    if len(found) > 1 and found[0][0] < found[1][0] + _TELLING:
+        return None
+    size, one, other, count_ = found[0]
+    rows = view.solid[other : other + count_]
+    pairs = dict(zip(solid[one : one + count_], rows, strict=True))
+    differing = tuple((at, None) for at in solid if at not in pairs)
+    return SimilarRegion(
+        first=rows[0],
+        last=rows[-1],
+        score=round(size / sum(map(len, keys)), 3),
+        pairs=pairs,
+        differing=differing,
+    )
+
+
+def _find_change(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return from which line of the old ones to which a change reaches, half-open."""
+    room = min(len(old), len(new))
+    head = next((at for at in range(room) if old[at] != new[at]), room)
+    tail = next((at for at in range(room - head) if old[-1 - at] != new[-1 - at]), room - head)
+    return head, len(old) - tail
+
+
+def _find_stretches(
+    view: IndexedText, keys: Sequence[str], first: int, after: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where the lines ``first`` to ``after`` of SEARCH stand, with all around that is the same: its
+    size, its first line in SEARCH and in the text, and how many lines it has.
+    """
+    core = "\n" + "".join(f"{key}\n" for key in keys[first:after])
+    text, there = view.solid_text_framed, view.solid_keys
+    at, seen = text.find(core), 0
+    while at >= 0 and seen <= _MAX_STRETCHES:
+        row = view.find_solid_line(at)
+        up, down = 0, 0
+        while up < min(first, row) and keys[first - 1 - up] == there[row - 1 - up]:
+            up += 1
+        end = row + after - first
+        while down < min(len(keys) - after, len(there) - end) and keys[after + down] == there[end + down]:
+            down += 1
+        yield (
+            sum(map(len, keys[first - up : after + down])),
+            first - up,
+            row - up,
+            after - first + up + down,
+        )
+        at, seen = text.find(core, at + 1), seen + 1
+
+
 def as_candidates(
     view: IndexedText, search: TextBlock, nearby: Sequence[SimilarRegion]
 ) -> tuple[Candidate, ...]:
     """Return the most alike stretches as candidates, long lines around what differs."""
-    likely = [one for one in nearby if one.score >= _LIKE][:2]
+    likely: list[SimilarRegion] = []
+    for one in nearby:
+        is_apart = all(one.first > other.last or one.last < other.first for other in likely)
+        if one.score >= _LIKE and is_apart and len(likely) < _MAX_SIMILAR:
+            likely.append(one)
     return tuple(
         build_candidate(
             view, one.first, one.last - one.first + 1, one.score, _find_columns(view, search, one)
@@ -330,6 +480,12 @@ def build_candidate(
     return Candidate(line=line + 1, lines=lines, score=round(score, 3), text=text)
 
 
+def build_complete_candidate(view: IndexedText, rows: range) -> Candidate | None:
+    """Return lines of the text as a candidate, None if it would not show all of them."""
+    is_short = len(rows) <= _SHOWN_LINES and all(len(view.lines[at]) <= _SHOWN_CHARACTERS for at in rows)
+    return build_candidate(view, rows[0], len(rows), 1.0) if rows and is_short else None
+
+
 def build_part_candidate(view: IndexedText, part: LinePart) -> Candidate:
     """Return a part of a line as a candidate."""
     return build_candidate(view, part.line, 1, part.score, {part.line: part.start})
@@ -350,13 +506,15 @@ def build_location_candidates(
 
 
 def find_candidate_inside_line(view: IndexedText, search: TextBlock) -> tuple[Candidate, ...]:
-    """Look for pieces of SEARCH inside of longer lines."""
+    """Look for pieces of SEARCH inside of lines that are longer than its own."""
     key = max(search.solid[1], key=len, default="")
     size = max(len(key) // 8, 12)
     for at in range(0, len(key) - size + 1, size):
         offset = view.normalized.find(key[at : at + size])
         if offset >= 0:
             number = view.normalized.count("\n", 0, offset)
+            if len(view.keys[number]) <= len(key):
+                continue
             squeezed = offset - (view.normalized.rfind("\n", 0, offset) + 1)
             columns = build_column_map(view.lines[number])
             column = 0 if columns is None else columns.get_span(squeezed)[0]

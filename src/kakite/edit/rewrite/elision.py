@@ -150,6 +150,11 @@ def is_comment_like(line: str) -> bool:
     return boxed is not None and bool(_WORDS.fullmatch(boxed.group("said").strip(".… ")))
 
 
+def is_elision(line: str) -> bool:
+    """Tell whether a line says clearly that it stands for others: ``...``, ``# ... existing code ...``."""
+    return _CANDIDATE.match(line) is not None and _weigh_line(line) == Evidence.CLEAR
+
+
 def _weigh_line(line: str) -> Evidence:
     """Return how much a line says that it stands for others."""
     body = line.strip(BLANKS)

@@ -16,6 +16,7 @@ from kakite.edit.changes import Change, ChangeSet
 from kakite.edit.errors.model import EditSuggestion
 from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS
+from kakite.edit.rewrite.elision import is_comment_like
 from kakite.edit.rewrite.indent_shift import split_indent
 from kakite.edit.rewrite.literals import find_literals
 from kakite.edit.rewrite.replacement import get_replacement_lines, replace_rows
@@ -42,6 +43,8 @@ _NEARLY = 90
 """From which likeness on a line that goes is taken for that of SEARCH."""
 _WORDS = re.compile(r"\d+(?:\.\d+)+|\w+|\s+|[^\w\s]")
 """Words, numbers of versions, blanks and signs: what either side may change, and only one of them."""
+_PARTS = re.compile(r"\d+|[A-Z]{2,}(?![^\W\dA-Z_])|[^\W\d_][^\W\dA-Z_]*|_+|\s+|[^\w\s]")
+"""The same where both sides change one word: the parts of ``snake_case`` and of ``camelCase``."""
 
 
 def as_suggestion(
@@ -71,9 +74,33 @@ def suggest_edit(
     view: IndexedText, search: TextBlock, replace: TextBlock, nearby: Sequence[SimilarRegion]
 ) -> EditSuggestion | None:
     """Return what the edit would be at the place most like SEARCH, if that is clear."""
-    if not nearby or not nearby[0].pairs or not _is_clear(nearby[0], nearby[1:]):
+    if not nearby or not nearby[0].pairs or not is_clear(nearby[0], nearby[1:]):
         return None
-    best = nearby[0]
+    return suggest_at(view, search, replace, nearby[0])
+
+
+def suggest_by_lines(
+    view: IndexedText,
+    search: TextBlock,
+    replace: TextBlock,
+    nearby: Sequence[SimilarRegion],
+    place: tuple[int, int],
+) -> EditSuggestion | None:
+    """Return what ``suggest_edit`` does, if the lines ``place`` have what changes as SEARCH has it."""
+    if not nearby or not nearby[0].pairs or not place[0] <= nearby[0].first <= nearby[0].last <= place[1]:
+        return None
+    pairs, keys = nearby[0].pairs, dict(zip(*search.solid, strict=True))
+    for step in align(search.lines, get_replacement_lines(search, replace)):
+        rows = range(step.old_start, step.old_end) if step.kind == "change" else ()
+        if any(at in keys and (at not in pairs or view.keys[pairs[at]] != keys[at]) for at in rows):
+            return None
+    return suggest_edit(view, search, replace, nearby)
+
+
+def suggest_at(
+    view: IndexedText, search: TextBlock, replace: TextBlock, best: SimilarRegion
+) -> EditSuggestion | None:
+    """Return what the edit would be at a place, if that can be told."""
     pairs = _pair_blank_lines(view, search, best.pairs)
     moves = _Moves(view, search, best)
     sent = get_replacement_lines(search, replace)
@@ -81,6 +108,11 @@ def suggest_edit(
     if _is_literal_moved(sent, new):
         return None
     steps = align(*([line.rstrip(BLANKS) for line in lines] for lines in (old, new)))
+    for step in steps:
+        if step.kind == "change" and (kept := _list_kept_indents(view, search, step, pairs)):
+            for at in range(step.new_start, step.new_end):
+                indent = split_indent(sent[at])[0]
+                new[at] = sent[at] if indent in kept or indent not in moves.changed else new[at]
     is_part = len(search.lines) == 1 and not search.closed
     file = [None if row is None else view.lines[row] for row in pairs]
     spelling = Typography(zip(old, file, strict=True))
@@ -89,17 +121,35 @@ def suggest_edit(
         if step.kind == "change":
             gone = slice(step.old_start, step.old_end)
             spelled = spelling.convert_step(step, new)
-            both = zip(old[gone], file[gone], strict=True)
-            merged = None if spelled is None else _merge_step(list(both), spelled, is_part=is_part)
-            if merged is None or not _is_beside(search, step, pairs) or _has_others(view, pairs[gone], pairs):
+            both = list(zip(old[gone], file[gone], strict=True))
+            merged = None if spelled is None else _merge_step(both, spelled, is_part=is_part)
+            is_commented = any(file is not None and is_commented_out(sent, file) for sent, file in both)
+            if merged is None or is_commented:
+                return None
+            if not _is_beside(search, step, pairs) or _has_others(view, pairs[gone], pairs):
                 return None
             new[step.new_start : step.new_end] = merged
-    changes = replace_rows(view, best.first, pairs, steps, new)
+    first = min(row for row in (best.first, *pairs) if row is not None)
+    changes = replace_rows(view, first, pairs, steps, new)
     return (
         None
         if any(_is_already_inserted(view.text, change) for change in changes)
         else as_suggestion(view, changes)
     )
+
+
+def _list_kept_indents(
+    view: IndexedText, search: TextBlock, step: AlignOp, pairs: Sequence[int | None]
+) -> set[str]:
+    """Return the indents of the lines that go, or else of those around new ones, if the text has them too."""
+    solid = [at for at, line in enumerate(search.lines) if line.strip()]
+    beside = [at for at in solid if step.old_start <= at < step.old_end and pairs[at] is not None]
+    if not beside:
+        beside = [at for at in solid if at < step.old_start][-1:]
+        beside += [at for at in solid if at >= step.old_end][:1]
+    rows = [(at, row) for at in beside if (row := pairs[at]) is not None]
+    indents = {(split_indent(search.lines[at])[0], split_indent(view.lines[row])[0]) for at, row in rows}
+    return {sent for sent, _ in indents} if all(sent == file for sent, file in indents) else set()
 
 
 def _has_others(view: IndexedText, rows: Sequence[int | None], pairs: Sequence[int | None]) -> bool:
@@ -153,18 +203,33 @@ def _merge_step(
     return [split_indent(line)[0] + bodies[line.strip()] if line.strip() in bodies else line for line in new]
 
 
+def is_commented_out(sent: str, file: str) -> bool:
+    """Tell whether the text has a line of code as a comment: what is done to code is not meant there."""
+    body = sent.strip()
+    return bool(body) and body in file and is_comment_like(file) and not is_comment_like(sent)
+
+
 def _is_near_equal(sent: str, file: str) -> bool:
     from rapidfuzz import fuzz  # slow to import, and only failures come here
 
     return fuzz.ratio(sent.strip(), file.strip()) >= _NEARLY
 
 
-def _is_clear(best: SimilarRegion, others: Sequence[SimilarRegion]) -> bool:
-    """Tell whether a place is like SEARCH, and no other one nearly as much."""
+def is_clear(best: SimilarRegion, others: Sequence[SimilarRegion]) -> bool:
+    """Tell whether a place is like SEARCH, and no other one nearly as much.
+
+    Where another one is about as much like it, and has lines of SEARCH that this one lacks, nothing tells
+    which is meant; nor if the text has such a line nowhere else.
+    """
     rivals = [one for one in others if one.first > best.last or one.last < best.first]
     if best.has_all:
         return not any(one.has_all for one in rivals)
-    return best.score >= _CLEAR and not any(one.score >= best.score - _CLEARLY for one in rivals)
+    return best.score >= _CLEAR and not any(
+        one.rank >= best.rank - _CLEARLY
+        or (one.score >= best.score - _CLEARLY and not one.telling <= best.telling)
+        or (abs(one.score - best.score) < _CLEARLY and not one.same <= best.same)
+        for one in rivals
+    )
 
 
 def _pair_blank_lines(
@@ -201,9 +266,18 @@ class _Moves:
 
     def __init__(self, view: IndexedText, search: TextBlock, best: SimilarRegion) -> None:
         self._known: dict[str, str] = {}
-        for one, other in best.pairs.items():
-            sent, file = (split_indent(line)[0] for line in (search.lines[one], view.lines[other]))
+        self.changed: set[str] = set()
+        """Indents of SEARCH that the text has another one for, before the same words."""
+        pairs = [
+            (split_indent(search.lines[one]), split_indent(view.lines[two]))
+            for one, two in best.pairs.items()
+        ]
+        # A line that is the same tells more than one that is only alike.
+        pairs.sort(key=lambda pair: pair[0][1].split() != pair[1][1].split())
+        for (sent, body), (file, other) in pairs:
             self._known.setdefault(sent, file)
+            if body.split() == other.split() and sent != file:
+                self.changed.add(sent)
         ordered = sorted(self._known.items(), key=lambda pair: len(pair[0]))
         steps = [
             (two[0][len(one[0]) :], two[1][len(one[1]) :])
@@ -238,7 +312,9 @@ def _merge_lines(base: str, ours: str, theirs: str, *, is_part: bool) -> str | N
 
     ``is_diff_line``: SEARCH may be a part of the line only.
     """
-    merged = _merge_words(base, ours, theirs)
+    merged = _merge_words(base, ours, theirs, _WORDS)
+    if merged is None:
+        merged = _merge_words(base, ours, theirs, _PARTS)
     if merged is not None or base == theirs:
         return merged or ours
     from rapidfuzz import fuzz  # slow to import, and only failures come here
@@ -247,16 +323,16 @@ def _merge_lines(base: str, ours: str, theirs: str, *, is_part: bool) -> str | N
     return None if is_part or is_longer or fuzz.ratio(base, theirs) < _ALIKE else ours
 
 
-def _merge_words(base: str, ours: str, theirs: str) -> str | None:
+def _merge_words(base: str, ours: str, theirs: str, words: re.Pattern[str]) -> str | None:
     """Return the three-way merge of a line by its words, None if both change the same ones."""
-    old, new, file = (_WORDS.findall(line) for line in (base, ours, theirs))
+    old, new, file = (words.findall(line) for line in (base, ours, theirs))
     merged: list[str] = []
     at = 0
     last = (-1, -1)
-    for low, high, words in sorted({*_list_changes(old, new), *_list_changes(old, file)}):
+    for low, high, changed in sorted({*_list_changes(old, new), *_list_changes(old, file)}):
         if low < at or (low, high) == last:
             return None
-        merged += [*old[at:low], *words]
+        merged += [*old[at:low], *changed]
         at, last = high, (low, high)
     return "".join([*merged, *old[at:]])
 

@@ -376,12 +376,13 @@ class _Votes(NamedTuple):
 
 def _count_votes(shift: IndentShift, sent: Sequence[str], new: Sequence[str]) -> _Votes:
     wanted = set(new)
-    votes = any(line in wanted for line in sent), any(shift.apply(line) in wanted for line in sent)
+    moved = shift.apply_all(sent)
+    votes = not wanted.isdisjoint(sent), not wanted.isdisjoint(moved)
     if not all(votes):
         return _Votes(*votes, is_torn=False)
     if _is_torn(shift, sent, new):
         return _Votes(sent=True, file=True, is_torn=True)
-    quotes = wanted.issubset(sent), wanted.issubset(map(shift.apply, sent))
+    quotes = wanted.issubset(sent), wanted.issubset(moved)
     # Lines of one depth only are quoted by chance in the other.
     return _Votes(*(quotes if any(quotes) and not all(quotes) else votes), is_torn=False)
 

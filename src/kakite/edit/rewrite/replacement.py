@@ -170,11 +170,11 @@ def _should_keep_line_ends(view: IndexedText, search: str, text: str) -> bool:
 def _write_lines(
     view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock
 ) -> list[Change]:
-    new = get_replacement_lines(search, replace)
-    old = [place.shift.apply_at(at, line) or line for at, line in enumerate(search.lines)]
-    moved = _move(view, place, search.lines, new)
+    sent, new = list(search.lines), list(get_replacement_lines(search, replace))
+    old = place.shift.move_search(sent)
+    moved = _move(view, place, sent, new)
     if isinstance(moved, AmbiguousReplacementError):
-        likely = [place.shift.apply_at(at, line) or line for at, line in enumerate(new)]
+        likely = place.shift.move_search(new)
         raise AmbiguousReplacementError(
             moved.line, _suggest_changes(view, place, old, likely, align(old, likely))
         )
@@ -183,7 +183,7 @@ def _write_lines(
         raise AmbiguousReplacementError(moved[-1], _suggest_changes(view, place, old, moved, steps))
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
     is_moved = any(moved[at] != new[at] for at in changed)
-    unclear = _find_unclear_literal(search.lines, moved, changed) if is_moved else None
+    unclear = _find_unclear_literal(sent, moved, changed) if is_moved else None
     if unclear:
         moved = _restore_heredocs(new, moved)
     written = unclear or _restore_characters(view, place, search, moved, steps)
@@ -278,7 +278,7 @@ def _move(
     shift = place.shift
     if shift.kind == "none" or not any(line.strip(BLANKS) for line in new):
         return _move_first(view, place, sent, new)
-    moved = [shift.apply(line) for line in new]
+    moved = shift.apply_all(new)
     as_sent = [line for line in moved if line is not None]
     if len(as_sent) == len(new) and shift.kind in {"to_tabs", "to_blanks"}:
         as_sent = _indent_like_text(view, place, sent, new, as_sent)
@@ -432,11 +432,21 @@ _DOTS = "\ue000"
 """Stands for three dots, which look like one character."""
 
 
+def _prepare_characters(text: str) -> str:
+    """Return composed characters without blanks, and one for three dots."""
+    return "".join(normalize("NFC", text).replace("...", _DOTS).split())
+
+
 def _map_confusables(pairs: Sequence[tuple[str, str]]) -> dict[str, str | None]:
     """Return for each character of SEARCH that the text has another one for, that one; None for several."""
     found: dict[str, set[str]] = {}
+    equal = [sent for sent, file in pairs if sent.strip() == file.strip()]
+    for char in set(_prepare_characters("\n".join(equal))):
+        found[char] = {char}
     for lines in pairs:
-        sent, file = ("".join(normalize("NFC", line).replace("...", _DOTS).split()) for line in lines)
+        if lines[0].strip() == lines[1].strip():
+            continue
+        sent, file = map(_prepare_characters, lines)
         if len(sent) == len(file):
             both: Iterable[tuple[str, str]] = zip(sent, file, strict=True)
         else:

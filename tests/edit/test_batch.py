@@ -121,7 +121,7 @@ def look_above(view: IndexedText, line: int) -> tuple[object, ...]:
     around = find_context(view, MatchLocation(start=start, end=end, line=line))
     above = around.above
     counted = above.count(mark_repeated)
-    known = bool(above), above.last_solid, above.last_significant, above.enclosing, list(reversed(above))
+    known = bool(above), above.last_solid, above.last_significant, above.enclosing, list(above.iter_upwards())
     return *known, counted, around.below
 
 

@@ -133,7 +133,8 @@ class LinesAbove:
     def __bool__(self) -> bool:
         return self._first < self._last
 
-    def __reversed__(self) -> Iterator[str]:
+    def iter_upwards(self) -> Iterator[str]:
+        """Yield them from the last one up."""
         return map(self._lines.__getitem__, range(self._last - 1, self._low - 1, -1))
 
     @property
@@ -145,7 +146,7 @@ class LinesAbove:
     @cached_property
     def last_significant(self) -> str:
         """The last one that says anything about the block that it stands in; empty if there is none."""
-        return next(filter(_is_significant, reversed(self)), "")
+        return next(filter(_is_significant, self.iter_upwards()), "")
 
     @cached_property
     def enclosing(self) -> Sequence[EnclosingLine]:
@@ -165,7 +166,7 @@ class LinesAbove:
             yield from map(self._lines.__getitem__, self._index.find_outer_lines(self._low, self._last))
             return
         least = -1
-        for line in reversed(self):
+        for line in self.iter_upwards():
             if _is_significant(line):
                 at = get_column(line)
                 if least < 0 or at < least:

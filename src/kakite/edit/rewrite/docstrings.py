@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.rewrite.elision_words import DOTS, Evidence, weigh_evidence
+from kakite.edit.rewrite.literals import find_marked_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,6 @@ _BLOCK_ENDS = {
     "#[[": "]]",
     "=begin": "=end",
 }
-_BLOCK_STARTS = tuple(_BLOCK_ENDS)
 _DOTS_ALONE = re.compile(rf"[(\[<{{\s]*(?:{DOTS}\s*)+[)\]>}}\s]*")
 _BEGINS_WITH_DOTS = re.compile(rf"{DOTS}")
 _SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
@@ -49,7 +49,7 @@ def find_docstrings(lines: Sequence[str]) -> list[Docstring]:
     """Return what begins with three quotes at the start of a line, of one line or more."""
     found: list[Docstring] = []
     free = 0
-    for at in [row for row, line in enumerate(lines) if '"""' in line or "'''" in line]:
+    for at in find_marked_rows(lines, ('"""', "'''")):
         opened = _TRIPLE.match(lines[at].strip(BLANKS)) if at >= free else None
         if opened is None:
             continue
@@ -76,10 +76,10 @@ def find_explanations(lines: Sequence[str]) -> set[int]:
     """
     found: set[int] = set()
     free = 0
-    for at in [row for row, line in enumerate(lines) if line.lstrip(BLANKS).startswith(_BLOCK_STARTS)]:
+    for at in find_marked_rows(lines, tuple(_BLOCK_ENDS)):
         body = lines[at].strip(BLANKS)
-        end = next(end for begin, end in _BLOCK_ENDS.items() if body.startswith(begin))
-        if at < free or end in body:
+        end = next((end for begin, end in _BLOCK_ENDS.items() if body.startswith(begin)), None)
+        if at < free or end is None or end in body:
             continue
         last = _find_row(lines, at + 1, end, at)
         said = {row: lines[row].strip(_EDGES) for row in range(at, last + 1)}

@@ -356,7 +356,7 @@ class _IndentChecker:
 
     def _is_beside_its_list(self, at: int) -> bool:
         """Tell whether the items at a column are those of a key that has the same column."""
-        for line in reversed(self._above):
+        for line in self._above.iter_upwards():
             body, start = line.strip(BLANKS), get_column(line)
             if start == at and _DASHED.match(body):
                 continue

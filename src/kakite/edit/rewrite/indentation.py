@@ -237,7 +237,7 @@ def _continues_outer_line(above: LinesAbove, line: str) -> bool:
     body, at = line.strip(BLANKS), get_column(line)
     if at == 0 and _HERE_END.fullmatch(body):
         begins = re.compile(rf"<<[-~]?\s*[\\'\"]?{body}\b")
-        return any(map(begins.search, reversed(above)))
+        return any(map(begins.search, above.iter_upwards()))
     rows = above.enclosing if CHAIN.match(body) and body[-1] not in "{," else ()
     return any(row.column == at and CHAIN.match(row.body) for row in rows)
 
@@ -355,12 +355,16 @@ def find_indent_source(
     if not is_sent and shift.kind == "add" and votes == (False, True, False):
         return "file"
     likely, lines, others = ("sent", moved, new) if is_sent else ("file", new, moved)
-    stands, would_stand = (can_fit(view, place, each, of) for each in (lines, others))
+    is_unwrapped = is_sent and votes.file and not votes.sent and _has_same_first_line(solid, sent)
+    stands = can_fit(view, place, lines, of)
+    if stands and not is_unwrapped:
+        return likely  # whether the others would stand as well tells nothing more
+    would_stand = can_fit(view, place, others, of)
     if is_wrapped and would_stand and not stands:
         return "file"  # its line was sent at the depth that it has in a block around it
-    if is_sent and would_stand and votes.file and not votes.sent and _has_same_first_line(solid, sent):
-        return None  # what is unwrapped stands as it does in the file
-    return likely if stands or not would_stand else None
+    # What is unwrapped stands as it does in the file.
+    is_clear = not would_stand or (stands and not is_unwrapped)
+    return likely if is_clear else None
 
 
 class _Votes(NamedTuple):
@@ -403,7 +407,8 @@ def _is_likely_as_sent(
 
 def _has_same_first_line(new: Sequence[str], sent: Sequence[str]) -> bool:
     """Tell whether the first new line is one of SEARCH, at whatever depth."""
-    return new[0].strip(BLANKS) in {line.strip(BLANKS) for line in sent}
+    first = new[0].strip(BLANKS)
+    return any(line.strip(BLANKS) == first for line in sent)
 
 
 def _is_torn(shift: IndentShift, sent: Sequence[str], new: Sequence[str]) -> bool:

@@ -41,24 +41,25 @@ def find_literals(lines: Sequence[str]) -> list[Literal]:
     """Return the literals over several lines."""
     found: list[Literal] = []
     free = 0
-    for at in _find_marked_rows(lines):
+    for at in find_marked_rows(lines, _MARKS):
         end = _find_opening(lines[at]) if at >= free else None
         if end is None:
             continue
         pattern, moves_along = end
         last = next((n for n in range(at + 1, len(lines)) if pattern.search(lines[n])), len(lines))
         inner = [line for line in lines[at + 1 : last + 1] if line.strip()]
-        moves_along = moves_along and all(get_column(line) >= get_column(lines[at]) for line in inner)
+        least = get_column(lines[at])
+        moves_along = moves_along and all(get_column(line) >= least for line in inner)
         found.append(Literal(at, last, moves_along, _HEREDOC.search(lines[at]) is not None))
         free = last + 1
     return found
 
 
-def _find_marked_rows(lines: Sequence[str]) -> list[int]:
-    """Return the lines that may begin a literal."""
+def find_marked_rows(lines: Sequence[str], marks: Sequence[str]) -> list[int]:
+    """Return the lines that have one of some marks in them."""
     text = "\n".join(lines)
-    marks = [mark for mark in _MARKS if mark in text]
-    return sorted({row for mark in marks for row, line in enumerate(lines) if mark in line})
+    there = [mark for mark in marks if mark in text]
+    return sorted({row for mark in there for row, line in enumerate(lines) if mark in line})
 
 
 def _find_opening(line: str) -> tuple[re.Pattern[str], bool] | None:

@@ -82,10 +82,11 @@ def _is_present_in_lines(
     if place.starts_inside or place.ends_inside:
         return False
     sent, new = _split_keys(search.text), _split_keys(replace.text)
-    there = _frame_keys(new).find(_frame_keys(sent))  # in linear time, also where all lines are equal
+    framed = _frame_keys(new)
+    there = framed.find(_frame_keys(sent))  # in linear time, also where all lines are equal
     if there < 0 or len(new) == len(sent):
         return False
-    at = _frame_keys(new).count("\n", 0, there)
+    at = framed.count("\n", 0, there)
     before, after = new[:at], new[at + len(sent) :]
     has_drifted = place.missing or place.mask & ~LINE_ENDS
     if not has_drifted and sum(char.isalnum() for key in (*before, *after) for char in key) < _TELLING:
@@ -101,7 +102,7 @@ def _split_keys(text: str) -> Sequence[str]:
 
 
 def _frame_keys(keys: Sequence[str]) -> str:
-    return "".join(f"\n{key}" for key in keys) + "\n"
+    return "\n".join(["", *keys, ""])
 
 
 _GAP = re.compile(r"([ \t]+)")
@@ -170,9 +171,9 @@ def _should_keep_line_ends(view: IndexedText, search: str, text: str) -> bool:
 def _write_lines(
     view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock
 ) -> list[Change]:
-    sent, new = list(search.lines), list(get_replacement_lines(search, replace))
-    old = place.shift.move_search(sent)
-    moved = _move(view, place, sent, new)
+    new = get_replacement_lines(search, replace)
+    moved = _move(view, place, search.lines, new)
+    old = place.shift.move_search(search.lines)
     if isinstance(moved, AmbiguousReplacementError):
         likely = place.shift.move_search(new)
         raise AmbiguousReplacementError(
@@ -183,7 +184,7 @@ def _write_lines(
         raise AmbiguousReplacementError(moved[-1], _suggest_changes(view, place, old, moved, steps))
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
     is_moved = any(moved[at] != new[at] for at in changed)
-    unclear = _find_unclear_literal(sent, moved, changed) if is_moved else None
+    unclear = _find_unclear_literal(search.lines, moved, changed) if is_moved else None
     if unclear:
         moved = _restore_heredocs(new, moved)
     written = unclear or _restore_characters(view, place, search, moved, steps)
@@ -377,9 +378,8 @@ def _restore_characters(
     """
     if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
         return new
-    pairs = [
-        (search.lines[at], view.lines[number]) for at, number in enumerate(place.pairs) if number is not None
-    ]
+    rows = {at: number for at, number in enumerate(place.pairs) if number is not None}
+    pairs = list(zip(search.lines.pick(rows), view.lines.pick(rows.values()), strict=True))
     is_composed = all(is_normalized("NFC", file) for _, file in pairs)
     changed = [step for step in steps if step.kind == "change"]
     lines = {

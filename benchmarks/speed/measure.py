@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LINES = 20_000
+FUNCTION = (
+    "def function_{0}(one, two):",
+    "    if one > {0}:",
+    "        call_{0}(one, [two, {0}])",
+    "",
+    "    return one + {0}",
+)
 
 
 def library(count: int) -> list[str]:
@@ -60,6 +67,12 @@ def mistyped(lines: list[str]) -> list[str]:
     middle = len(lines) // 2
     typed = re.sub(r"\.([a-z]{3})([a-z])([a-z])([a-z]{2,}\()", r".\1\3\2\4", lines[middle], count=1)
     return [*lines[:middle], typed, *lines[middle + 1 :]]
+
+
+def respaced(lines: list[str]) -> list[str]:
+    """Write one line near the middle with more blanks around a sign."""
+    at = next(at for at in range(len(lines) // 2, len(lines)) if re.match(r"\s*\w+ = \w", lines[at]))
+    return [*lines[:at], lines[at].replace(" = ", "  =  ", 1), *lines[at + 1 :]]
 
 
 def deeper(lines: list[str]) -> list[str]:
@@ -97,6 +110,16 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
     changed = [*half[:5000], "added()", *half[5000:]]
     yield "half the file, one line added", text, "\n".join(half), "\n".join(changed)
     yield "half the file, indented", text, "\n".join(deeper(half)), "\n".join(deeper(changed))
+    spaced = respaced(half)
+    yield "half the file, one line respaced", text, "\n".join(spaced), "\n".join([*spaced, "added()"])
+    code = [line.format(nth) for nth in range(LINES // 5) for line in FUNCTION]
+    part = code[LINES // 4 : LINES * 3 // 4]
+    yield (
+        "half a file of code, indented",
+        "\n".join(code),
+        "\n".join(deeper(part)),
+        "\n".join(deeper([*part, "added()"])),
+    )
     wrapped = ["if wrapped:", *deeper(half)]
     yield "wrapping half the file, dedented", "\n".join(deeper(lines)), "\n".join(half), "\n".join(wrapped)
     yield "CRLF file", text.replace("\n", "\r\n"), "\n".join(late), "replaced()"
@@ -127,6 +150,12 @@ def adversarial() -> Iterator[tuple[str, str, list[Edit]]]:
         for block in blocks
     ]
     yield "1 000 drifted edits", "\n".join(lines), drifted
+    names = [f"    name_{n} = {n}" for n in range(LINES)]
+    moved = [
+        Edit(search=f"      {name.strip()}\n", replace=f"      {name.strip()}\n      new_{n}()\n")
+        for n, name in enumerate(names[::2])
+    ]
+    yield "10 000 moved edits", "\n".join(names), moved
     yield (
         "1 000 absent edits",
         "\n".join(lines),

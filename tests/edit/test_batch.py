@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.edit import Edit, EditError, apply
+from kakite.edit.matching.location import MatchLocation
+from kakite.edit.rewrite.context_lines import find_context
+from kakite.edit.text_index import IndexedText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
 TEXT = "a\nb\nc\n"
 LINES = [f"line {n}()" for n in range(24)]
@@ -85,3 +88,52 @@ def test_very_many_edits_of_one_place_end() -> None:
     result = apply(TEXT, edits, partial=True)
     assert result.text == "a\nb\n0\nc\n"
     assert len(result.failures) == 799
+
+
+CODE = [
+    "class Name:",
+    "def call(self):",
+    "if value:",
+    "value = 1",
+    "- item: 1",
+    "#endif",
+    "end",
+    "}",
+    ".also()",
+    "call({",
+    "})",
+    "",
+]
+indented = st.tuples(st.sampled_from(["", "  ", "    ", "      ", "\t"]), st.sampled_from(CODE)).map("".join)
+
+
+def mark_repeated(lines: Iterable[str]) -> Iterator[bool]:
+    """Tell for each line whether it is the one above it that is not blank."""
+    above = ""
+    for line in lines:
+        yield line.strip() != "" and line == above
+        above = line if line.strip() else above
+
+
+def look_above(view: IndexedText, line: int) -> tuple[object, ...]:
+    """Return what is known of the lines above one, and those below it."""
+    start, end = view.lines.get_line_start(line), view.lines.get_line_start(line + 1)
+    around = find_context(view, MatchLocation(start=start, end=end, line=line))
+    above = around.above
+    counted = above.count(mark_repeated)
+    known = bool(above), above.last_solid, above.last_significant, above.enclosing, list(above.iter_upwards())
+    return *known, counted, around.below
+
+
+@given(st.lists(indented, min_size=1, max_size=40), st.sampled_from([1, 70]), st.sampled_from(["\n", "\r\n"]))
+def test_what_many_edits_know_of_the_lines_around_them_is_what_one_alone_does(
+    lines: list[str], times: int, end: str
+) -> None:
+    text = "".join(line + end for line in lines * times)
+    many = IndexedText(text)
+    last = len(lines) * times
+    asked = [*range(min(last, 40)), *range(max(last - 20, 0), last)]
+    for line in asked:
+        look_above(many, line)
+    for line in asked[::7]:
+        assert look_above(many, line) == look_above(IndexedText(text), line)

@@ -372,12 +372,35 @@ def test_an_edit_pays_for_the_lines_above_that_tell_its_columns() -> None:
     assert moved > as_sent + 1_000_000
 
 
-def test_a_thousand_moved_edits_take_less_than_half_of_what_a_batch_may() -> None:
-    text = "".join(f"    name_{n} = {n}\n" for n in range(20_000))
-    edits = [
-        Edit(search=f"      name_{n} = {n}\n", replace=f"      new_{n} = 1\n") for n in range(9_000, 9_100)
+BLOCKS_OF_CODE = {
+    "at one depth": "    name_{0} = {0}\n",
+    "nested": "class C{0}:\n    def m{0}(self):\n        name_{0} = {0}\n        return name_{0}\n\n",
+}
+
+
+def moved_edits(block: str, numbers: range) -> list[Edit]:
+    """Return edits that move along a line and what comes below it."""
+    depth = next(line for line in block.split("\n") if "name_" in line).index("name")
+    deeper = " " * (depth + 2)
+    return [
+        Edit(search=f"{deeper}name_{n} = {n}\n", replace=f"{deeper}name_{n} = 1\n{deeper}log(name_{n})\n")
+        for n in numbers
     ]
-    assert 10 * spend(text, edits) < 3_000_000_000
+
+
+@pytest.mark.parametrize("block", BLOCKS_OF_CODE.values(), ids=BLOCKS_OF_CODE)
+def test_ten_thousand_moved_edits_take_less_than_a_batch_may(block: str) -> None:
+    text = "".join(block.format(n) for n in range(20_000))
+    one, more = (spend(text, moved_edits(block, range(5_000, 5_000 + count))) for count in (100, 500))
+    assert one + 9_900 * (more - one) // 400 < 6_000_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", BLOCKS_OF_CODE.values(), ids=BLOCKS_OF_CODE)
+def test_ten_thousand_moved_edits_land(block: str) -> None:
+    text = "".join(block.format(n) for n in range(20_000))
+    result = apply(text, moved_edits(block, range(0, 20_000, 2)))
+    assert result.text.count("log(") == len(result.matches) == 10_000
 
 
 def test_a_search_that_replace_repeats_pays_for_each_of_them() -> None:

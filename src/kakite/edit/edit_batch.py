@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 _TOGETHER = "these edits together are more work than one call may take"
 _PER_PLAN = 30_000
-_ABOVE = 64_000
-_PER_MOVE = 25
-"""For each of the characters above a place that tell the columns around it."""
 _PER_REPEAT = 500
 """To look whether REPLACE stands already around one of the SEARCHes in it, beside reading it."""
 _PER_CHARACTER_TO_LINE_END = 10
@@ -151,10 +148,7 @@ def _plan_edit(
     planned: list[_PlannedEdit] = []
     work = _estimate_work(view, search, replace)
     for place in located.places:
-        is_moved = (
-            (place.missing and len(replace.lines) > 1) or place.shift.kind != "none" or place.shift.first
-        )
-        view.budget.spend(work + (_PER_MOVE * min(place.start, _ABOVE) if is_moved else 0))
+        view.budget.spend(work)
         plan = _plan_location(view, source, index, (search, replace), place)
         if isinstance(plan, EditFailure):
             return plan

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from itertools import islice, pairwise
+from operator import eq
 from typing import TYPE_CHECKING
 
 from kakite.edit.line_compare import (
@@ -28,7 +29,7 @@ from kakite.edit.rewrite.indent_shift import find_shift, measure_width, split_in
 from kakite.edit.source_text import collect_line_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kakite.edit.rewrite.indent_shift import IndentShift
     from kakite.edit.text_index import IndexedText
@@ -135,23 +136,16 @@ def match_lines(view: IndexedText, search: TextBlock, lines: Mapping[int, int]) 
     ``lines`` has, for each line of SEARCH that is not blank, in order, the index of the text's line.
     """
     view.budget.spend(_PER_LINE_COMPARED * len(lines))
+    pairs = list(zip(view.lines.pick(lines.values()), search.lines.pick(lines), strict=True))
+    shift, odd = _find_common_shift(pairs)
     mask: Mask = 0
-    indents: dict[tuple[str, str], None] = {}
-    first: tuple[str, str] | None = None
-    for file, sent in zip(view.lines.pick(lines.values()), search.lines.pick(lines), strict=True):
-        file_indent, file_rest = split_indent(file)
-        sent_indent, sent_rest = split_indent(sent)
+    for file, sent in odd:
+        file_rest, sent_rest = split_indent(file)[1], split_indent(sent)[1]
         if file_rest != sent_rest:
             one = _compare_rests(view, file_rest, sent_rest)
             if one == NEVER:
                 return None
             mask |= one
-        if first is None:
-            first = sent_indent, file_indent
-        else:
-            indents[sent_indent, file_indent] = None
-    assert first is not None
-    shift = find_shift([first, *indents])
     if shift is None or (shift.first is not None and 0 not in lines):
         return None
     is_moved = shift.kind != "none" or shift.first is not None
@@ -160,6 +154,33 @@ def match_lines(view: IndexedText, search: TextBlock, lines: Mapping[int, int]) 
     mask |= INDENTATION if is_moved else 0
     pairs, blank = _pair_blank_lines(view, search, lines)
     return _build_normalized_location(view, search, pairs, mask | blank, shift)
+
+
+def _find_common_shift(
+    pairs: Sequence[tuple[str, str]],
+) -> tuple[IndentShift | None, Sequence[tuple[str, str]]]:
+    """Return the shift that leads from lines of SEARCH to the text's, and the pairs that differ in more.
+
+    Most lines differ in what the first one does, if in anything: that is told without a look into them.
+    """
+    file, sent = (split_indent(line)[0] for line in pairs[0])
+    if file.endswith(sent):
+        blanks = file[: len(file) - len(sent)]
+        odd = [pair for pair in pairs if pair[0] != blanks + pair[1]]
+    elif sent.endswith(file):
+        blanks = sent[: len(sent) - len(file)]
+        odd = [pair for pair in pairs if pair[1] != blanks + pair[0]]
+    else:
+        odd = pairs
+    shift = find_shift([(sent, file), *_list_indents(odd)])
+    if shift is not None and shift.first is None and shift.kind in {"none", "add", "remove"}:
+        return shift, odd  # one pair tells as much as all that differ alike
+    return find_shift([(sent, file), *_list_indents(pairs[1:])]), odd
+
+
+def _list_indents(pairs: Sequence[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    """Return the indentations of SEARCH, each with the text's."""
+    return dict.fromkeys((split_indent(sent)[0], split_indent(file)[0]) for file, sent in pairs)
 
 
 def _is_distinctive(search: TextBlock, shift: IndentShift) -> bool:
@@ -186,10 +207,14 @@ def _pair_blank_lines(
     pairs: list[int | None] = [lines.get(at) for at in range(len(search.lines))]
     mask: Mask = 0
     solid = list(lines)
-    for one, two in pairwise(solid):
-        low, high = lines[one] + 1, lines[two]
-        mask |= BLANK_LINES if high - low != two - one - 1 else 0
-        pairs[one + 1 : two] = [low + nth if low + nth < high else None for nth in range(two - one - 1)]
+    moved = lines[solid[0]] - solid[0]
+    if all(map(eq, lines.values(), (at + moved for at in solid))):
+        pairs[solid[0] : solid[-1]] = range(lines[solid[0]], lines[solid[-1]])
+    else:
+        for one, two in pairwise(solid):
+            low, high = lines[one] + 1, lines[two]
+            mask |= BLANK_LINES if high - low != two - one - 1 else 0
+            pairs[one + 1 : two] = [low + nth if low + nth < high else None for nth in range(two - one - 1)]
     mask |= _pair_outer(view, pairs, range(solid[0] - 1, -1, -1), lines[solid[0]], -1)
     mask |= _pair_outer(view, pairs, range(solid[-1] + 1, len(pairs)), lines[solid[-1]], 1)
     if any(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.rewrite.elision_words import DOTS, Evidence, weigh_evidence
+from kakite.edit.rewrite.literals import find_marked_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,23 +48,25 @@ class Docstring(NamedTuple):
 def find_docstrings(lines: Sequence[str]) -> list[Docstring]:
     """Return what begins with three quotes at the start of a line, of one line or more."""
     found: list[Docstring] = []
-    at = 0
-    while at < len(lines):
-        opened = _TRIPLE.match(lines[at].strip(BLANKS))
+    free = 0
+    for at in find_marked_rows(lines, ('"""', "'''")):
+        opened = _TRIPLE.match(lines[at].strip(BLANKS)) if at >= free else None
         if opened is None:
-            at += 1
             continue
         mark, first = opened.groups()
-        said = [first]
-        while mark not in said[-1] and at + len(said) < len(lines):
-            said.append(lines[at + len(said)])
-        text, closed, _ = "\n".join(said).partition(mark)
-        rows = range(at, at + len(said))
+        last = at if mark in first else _find_row(lines, at + 1, mark, len(lines) - 1)
+        text, closed, _ = "\n".join([first, *lines[at + 1 : last + 1]]).partition(mark)
+        rows = range(at, last + 1)
         if closed:
             words = tuple(row for row in rows if not _SIGN.match(lines[row]))
             found.append(Docstring(rows, words, _is_empty_text(text)))
-        at += len(said)
+        free = last + 1
     return found
+
+
+def _find_row(lines: Sequence[str], first: int, mark: str, otherwise: int) -> int:
+    """Return the first line from ``first`` on that has a mark in it."""
+    return next((row for row in range(first, len(lines)) if mark in lines[row]), otherwise)
 
 
 def find_explanations(lines: Sequence[str]) -> set[int]:
@@ -72,20 +75,19 @@ def find_explanations(lines: Sequence[str]) -> set[int]:
     A line of one that begins with dots may stand for code all the same.
     """
     found: set[int] = set()
-    at = 0
-    while at < len(lines):
+    free = 0
+    for at in find_marked_rows(lines, tuple(_BLOCK_ENDS)):
         body = lines[at].strip(BLANKS)
         end = next((end for begin, end in _BLOCK_ENDS.items() if body.startswith(begin)), None)
-        if end is None or end in body:
-            at += 1
+        if at < free or end is None or end in body:
             continue
-        last = next((row for row in range(at + 1, len(lines)) if end in lines[row]), at)
+        last = _find_row(lines, at + 1, end, at)
         said = {row: lines[row].strip(_EDGES) for row in range(at, last + 1)}
         if any(_is_explanation(text) for text in said.values()):
             found |= {
                 row for row, text in said.items() if _is_prose_line(lines[row], text, is_first=row == at)
             }
-        at = last + 1
+        free = last + 1
     return found
 
 

@@ -73,22 +73,26 @@ def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
 
     Both are lines without their ends.
     """
-    candidates = [
-        at for at, line in enumerate(new) if _CANDIDATE.match(line) or _BESIDE.search(line[:_LONGEST])
-    ]
-    if not candidates:
+    old, new = list(old), list(new)
+    there = set(old)
+    fresh = [at for at, line in enumerate(new) if line not in there]
+    if not fresh:
         return ""
     known = {line.strip(BLANKS) for line in old}
     docstrings = find_docstrings(new)
     prose = find_explanations(new).union(*(one.words for one in docstrings))
-    if found := _find_lossy_prose(old, new, prose):
+    marks_in_prose = [at for at in fresh if at in prose and _is_bare_mark(new[at])]
+    fresh = [at for at in fresh if new[at].strip(BLANKS) not in known]
+    candidates = [at for at in fresh if _can_be_mark(new[at])]
+    if not candidates and not any(map(_can_be_mark, new)):
+        return ""
+    if marks_in_prose and (found := _find_lossy_prose(old, new, prose, marks_in_prose)):
         return found
-    empty = [
-        at for one in docstrings if one.is_empty for at in one.rows if new[at].strip(BLANKS) not in known
-    ]
+    empty_rows = {at for one in docstrings if one.is_empty for at in one.rows}
+    empty = [at for at in fresh if at in empty_rows]
     if empty and (found := _find_lossy_docstring(old, new, empty)):
         return found
-    candidates = [at for at in candidates if at not in prose and new[at].strip(BLANKS) not in known]
+    candidates = [at for at in candidates if at not in prose]
     certain = next(
         (new[at] for at in candidates if _is_dots_comment(new[at]) and not _is_contained(new[at], old)), ""
     )
@@ -102,6 +106,11 @@ def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
     return next(_find_lossy_marks(old, new, marks | dict.fromkeys(beside, Evidence.CLEAR), beside), "")
 
 
+def _can_be_mark(line: str) -> bool:
+    """Tell whether a line begins as marks do, or has a comment beside code."""
+    return bool(_CANDIDATE.match(line) or _BESIDE.search(line[:_LONGEST]))
+
+
 def _find_lossy_docstring(old: Sequence[str], new: Sequence[str], rows: Sequence[int]) -> str:
     """Return a docstring that says nothing, and stands where code goes and not only a docstring."""
     docstrings = [at for one in find_docstrings(old) for at in one.rows]
@@ -112,11 +121,13 @@ def _find_lossy_docstring(old: Sequence[str], new: Sequence[str], rows: Sequence
     return next(_find_lossy_marks(code, new, marks, ()), "")
 
 
-def _find_lossy_prose(old: Sequence[str], new: Sequence[str], prose: set[int]) -> str:
-    """Return a line of prose that stands for others: more lines of prose go than come."""
+def _find_lossy_prose(old: Sequence[str], new: Sequence[str], prose: set[int], marks: Sequence[int]) -> str:
+    """Return a line of prose that stands for others: more lines of prose go than come.
+
+    ``marks`` are those of the new lines of prose that may do so.
+    """
     there = find_explanations(old).union(*(one.words for one in find_docstrings(old)))
-    marks = [at for at in sorted(prose) if _is_bare_mark(new[at]) and new[at] not in old] if there else []
-    if not marks:
+    if not there:
         return ""
     was = Counter(old[at].strip(BLANKS) for at in there if _CODE.search(old[at]))
     come = Counter(new[at].strip(BLANKS) for at in prose.difference(marks) if _CODE.search(new[at]))

@@ -22,8 +22,9 @@ _COMMENT = re.compile(
 
 def split_indent(line: str) -> tuple[str, str]:
     """Return the blanks that a line starts with, and the rest."""
-    if line[:1] > " " and line[0] not in BLANKS:
-        return "", line
+    rest = line.lstrip(" ")
+    if "!" <= rest[:1] <= "~":  # of ASCII, and no blank
+        return line[: len(line) - len(rest)], rest
     count = len(line) - len(line.lstrip()) if len(line) >= _LONG else 0
     if not count or line.count(" ", 0, count) < count:
         count = len(line) - len(line.lstrip(BLANKS))
@@ -37,6 +38,9 @@ def measure_width(indent: str, tab: int = 8) -> int:
 
 def get_column(line: str) -> int:
     """Return how many columns a line is indented by."""
+    rest = line.lstrip(" ")
+    if "!" <= rest[:1] <= "~":
+        return len(line) - len(rest)
     return measure_width(split_indent(line)[0])
 
 
@@ -85,9 +89,25 @@ class IndentShift:
                 tabs = len(indent) - len(rest)
                 return None if rest.strip(" ") else f"{self.blanks}{' ' * (self.unit * tabs)}{rest}{body}"
 
-    def apply_at(self, at: int, line: str) -> str | None:
-        """Return a line of SEARCH, the one with this index, with the file's indentation."""
-        return self.first + line if self.first is not None and at == 0 else self.apply(line)
+    def apply_all(self, lines: Sequence[str]) -> list[str | None]:
+        """Return lines of REPLACE with the file's indentation, as ``apply`` does it: faster for many."""
+        if self.kind == "none":
+            return list(lines)
+        blanks, size = self.blanks, len(self.blanks)
+        if self.kind == "add":  # a line that is all space may be blank
+            return [one and (self.apply(one) if one.isspace() else blanks + one) for one in lines]
+        if self.kind == "remove":
+            return [
+                one and (one[size:] if one.startswith(blanks) and not one.isspace() else self.apply(one))
+                for one in lines
+            ]
+        return list(map(self.apply, lines))
+
+    def move_search(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines of SEARCH with the file's indentation; as sent, where they have too little."""
+        pairs = zip(lines, self.apply_all(lines), strict=True)
+        moved = [line if moved is None else moved for line, moved in pairs]
+        return moved if self.first is None or not moved else [self.first + moved[0], *moved[1:]]
 
 
 def find_shift(pairs: Sequence[tuple[str, str]]) -> IndentShift | None:

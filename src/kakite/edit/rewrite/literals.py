@@ -40,19 +40,26 @@ class Literal(NamedTuple):
 def find_literals(lines: Sequence[str]) -> list[Literal]:
     """Return the literals over several lines."""
     found: list[Literal] = []
-    at = 0
-    while at < len(lines):
-        end = _find_opening(lines[at]) if any(mark in lines[at] for mark in _MARKS) else None
+    free = 0
+    for at in find_marked_rows(lines, _MARKS):
+        end = _find_opening(lines[at]) if at >= free else None
         if end is None:
-            at += 1
             continue
         pattern, moves_along = end
         last = next((n for n in range(at + 1, len(lines)) if pattern.search(lines[n])), len(lines))
         inner = [line for line in lines[at + 1 : last + 1] if line.strip()]
-        moves_along = moves_along and all(get_column(line) >= get_column(lines[at]) for line in inner)
+        least = get_column(lines[at])
+        moves_along = moves_along and all(get_column(line) >= least for line in inner)
         found.append(Literal(at, last, moves_along, _HEREDOC.search(lines[at]) is not None))
-        at = last + 1
+        free = last + 1
     return found
+
+
+def find_marked_rows(lines: Sequence[str], marks: Sequence[str]) -> list[int]:
+    """Return the lines that have one of some marks in them."""
+    text = "\n".join(lines)
+    there = [mark for mark in marks if mark in text]
+    return sorted({row for mark in there for row, line in enumerate(lines) if mark in line})
 
 
 def _find_opening(line: str) -> tuple[re.Pattern[str], bool] | None:

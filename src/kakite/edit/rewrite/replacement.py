@@ -82,10 +82,11 @@ def _is_present_in_lines(
     if place.starts_inside or place.ends_inside:
         return False
     sent, new = _split_keys(search.text), _split_keys(replace.text)
-    there = _frame_keys(new).find(_frame_keys(sent))  # in linear time, also where all lines are equal
+    framed = _frame_keys(new)
+    there = framed.find(_frame_keys(sent))  # in linear time, also where all lines are equal
     if there < 0 or len(new) == len(sent):
         return False
-    at = _frame_keys(new).count("\n", 0, there)
+    at = framed.count("\n", 0, there)
     before, after = new[:at], new[at + len(sent) :]
     has_drifted = place.missing or place.mask & ~LINE_ENDS
     if not has_drifted and sum(char.isalnum() for key in (*before, *after) for char in key) < _TELLING:
@@ -101,7 +102,7 @@ def _split_keys(text: str) -> Sequence[str]:
 
 
 def _frame_keys(keys: Sequence[str]) -> str:
-    return "".join(f"\n{key}" for key in keys) + "\n"
+    return "\n".join(["", *keys, ""])
 
 
 _GAP = re.compile(r"([ \t]+)")
@@ -171,10 +172,10 @@ def _write_lines(
     view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock
 ) -> list[Change]:
     new = get_replacement_lines(search, replace)
-    old = [place.shift.apply_at(at, line) or line for at, line in enumerate(search.lines)]
     moved = _move(view, place, search.lines, new)
+    old = place.shift.move_search(search.lines)
     if isinstance(moved, AmbiguousReplacementError):
-        likely = [place.shift.apply_at(at, line) or line for at, line in enumerate(new)]
+        likely = place.shift.move_search(new)
         raise AmbiguousReplacementError(
             moved.line, _suggest_changes(view, place, old, likely, align(old, likely))
         )
@@ -278,7 +279,7 @@ def _move(
     shift = place.shift
     if shift.kind == "none" or not any(line.strip(BLANKS) for line in new):
         return _move_first(view, place, sent, new)
-    moved = [shift.apply(line) for line in new]
+    moved = shift.apply_all(new)
     as_sent = [line for line in moved if line is not None]
     if len(as_sent) == len(new) and shift.kind in {"to_tabs", "to_blanks"}:
         as_sent = _indent_like_text(view, place, sent, new, as_sent)
@@ -377,9 +378,8 @@ def _restore_characters(
     """
     if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
         return new
-    pairs = [
-        (search.lines[at], view.lines[number]) for at, number in enumerate(place.pairs) if number is not None
-    ]
+    rows = {at: number for at, number in enumerate(place.pairs) if number is not None}
+    pairs = list(zip(search.lines.pick(rows), view.lines.pick(rows.values()), strict=True))
     is_composed = all(is_normalized("NFC", file) for _, file in pairs)
     changed = [step for step in steps if step.kind == "change"]
     lines = {
@@ -432,11 +432,21 @@ _DOTS = "\ue000"
 """Stands for three dots, which look like one character."""
 
 
+def _prepare_characters(text: str) -> str:
+    """Return composed characters without blanks, and one for three dots."""
+    return "".join(normalize("NFC", text).replace("...", _DOTS).split())
+
+
 def _map_confusables(pairs: Sequence[tuple[str, str]]) -> dict[str, str | None]:
     """Return for each character of SEARCH that the text has another one for, that one; None for several."""
     found: dict[str, set[str]] = {}
+    equal = [sent for sent, file in pairs if sent.strip() == file.strip()]
+    for char in set(_prepare_characters("\n".join(equal))):
+        found[char] = {char}
     for lines in pairs:
-        sent, file = ("".join(normalize("NFC", line).replace("...", _DOTS).split()) for line in lines)
+        if lines[0].strip() == lines[1].strip():
+            continue
+        sent, file = map(_prepare_characters, lines)
         if len(sent) == len(file):
             both: Iterable[tuple[str, str]] = zip(sent, file, strict=True)
         else:

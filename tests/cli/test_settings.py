@@ -203,6 +203,23 @@ def test_a_file_of_the_persons_own_has_settings_for_some_repositories(folder: Pa
     )
 
 
+def test_hooks_come_from_the_persons_own_files_alone(folder: Path) -> None:
+    (folder / "kakite.yaml").write_text("hooks: [{event: turn_end, command: [evil]}]\n", encoding="utf-8")
+    assert load(folder).hooks == ()
+    (folder / "config/kakite").mkdir(parents=True)
+    own = "hooks:\n- event: before_call\n  command: [check, it]\n  tools: run_*\n"
+    (folder / "config/kakite/kakite.yaml").write_text(own, encoding="utf-8")
+    (hook,) = load(folder).hooks
+    assert (hook.event, hook.command, hook.tools, hook.timeout) == (
+        "before_call",
+        ("check", "it"),
+        "run_*",
+        10,
+    )
+    with pytest.raises(ConfigError):
+        load(folder, KAKITE_HOOKS="[{event: sometimes, command: [x]}]")
+
+
 def test_commands_for_edited_files_come_from_the_persons_own_files_alone(folder: Path) -> None:
     (folder / "kakite.yaml").write_text("after_edit: {'*.py': 'black {file}'}\n", encoding="utf-8")
     assert load(folder).after_edit == {}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kakite.agent.run.deps import SessionDeps
     from kakite.agent.run.state import RunState
     from kakite.agent.run.store import RunFolder
+    from kakite.agent.session.hooks import HookRunner
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session_context import SessionContext
     from kakite.cli.settings import Settings
@@ -100,8 +101,19 @@ def prepare_session(
         project=folder,
         context=context,
         checkpoints=Checkpoints(folder, record.folder / "checkpoints", environ=os.environ),
+        hooks=_build_hooks(settings, folder, record),
         note=note,
     )
+
+
+def _build_hooks(settings: Settings, folder: Path, record: RunFolder) -> HookRunner:
+    from kakite.agent.session.hooks import Hook, HookRunner
+
+    hooks = tuple(
+        Hook(event=each.event, command=each.command, tools=each.tools, timeout=each.timeout)
+        for each in settings.hooks
+    )
+    return HookRunner(hooks=hooks, project=folder, environ=os.environ, session=record.id)
 
 
 def _check_run(run: RunState) -> None:

@@ -86,6 +86,16 @@ def _parse_block(value: object) -> object:
     return {"enabled": value} if isinstance(value, bool) else value
 
 
+def _parse_list(value: object) -> object:
+    """Return the list that a variable's text stands for, as YAML."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return yaml.safe_load(value)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"it is not YAML: {error}") from error
+
+
 def _parse_names(value: object) -> object:
     """Return the names that a variable's text stands for, with what it says of each."""
     return _parse_block(value) if isinstance(value, str) else value
@@ -146,6 +156,19 @@ class TextEditorSettings(BaseModel):
     mcp_server: EditorServerSettings = Field(
         default_factory=lambda: EditorServerSettings.model_validate({}), description="The editor's MCP server"
     )
+
+
+class HookSettings(BaseModel):
+    """A program that runs at some moments of a session."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    event: Literal["before_call", "after_call", "turn_start", "turn_end"] = Field(description="When it runs")
+    command: Annotated[tuple[str, ...], AfterValidator(_check_words)] = Field(
+        min_length=1, description="The command, as a list of words; no shell is between"
+    )
+    tools: str = Field("*", description="For which tools: a glob over their names")
+    timeout: float = Field(10.0, gt=0, le=600, description="Seconds after which it is ended")
 
 
 class Settings(BaseModel):
@@ -218,6 +241,9 @@ class Settings(BaseModel):
         default_factory=dict,
         description="Commands to run on files after `kakite serve` or `kakite edit` wrote them, by file "
         "pattern",
+    )
+    hooks: Annotated[tuple[HookSettings, ...], BeforeValidator(_parse_list)] = Field(
+        (), description="Programs of yours that run at moments of a session, each with `event` and `command`"
     )
     servers: Names = Field(
         (), description="More MCP servers that the model may use, by their names in your own files"

@@ -16,6 +16,7 @@ from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import Task
 from kakite.agent.run.store import RunFolder
 from kakite.agent.session.checkpoints import Checkpoints
+from kakite.agent.session.hooks import HookRunner
 from kakite.agent.session.session import UNLIMITED_TURNS, Session, open_session
 from kakite.host import MODES, Approver, DenyingApprover
 from kakite.models.messages import UserMessage
@@ -34,6 +35,7 @@ class Chat:
     kind: str = "local"
     approve: str = "all"
     approver: Approver = field(default_factory=DenyingApprover)
+    hooks: HookRunner | None = None
     events: list[RunEvent] = field(default_factory=list[RunEvent])
 
     @asynccontextmanager
@@ -66,7 +68,7 @@ class Chat:
             listener=self.events.append,
         )
         kept = Checkpoints(self.project, self.folder / "checkpoints", environ=os.environ)
-        async with open_session(run, deps, checkpoints=kept) as session:
+        async with open_session(run, deps, checkpoints=kept, hooks=self.hooks) as session:
             yield session
 
 

@@ -2,8 +2,8 @@
 
 ``killed.py FOLDER PROJECT CALLS DEATHS``: goes on with the session that is stored in FOLDER, or begins one,
 until its model has made so many calls. DEATHS are the numbers of saves, counted over all processes, after
-which (``7``) or in the place of which (``-7``) the process kills itself. After each save it prints the number of
-messages.
+which (``7``) or in the place of which (``-7``) the process kills itself. After each save it prints how many
+messages there are.
 """
 
 from __future__ import annotations

@@ -245,6 +245,14 @@ class SteeringReceived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookFailed:
+    """A hook of the person could not do its work; the session goes on."""
+
+    type: ClassVar[str] = "hook_failed"
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     """A turn of a session has ended, and it is the person's move."""
 
@@ -283,6 +291,7 @@ LiveEvent = (
     | PriceUnknown
     | TurnStarted
     | SteeringReceived
+    | HookFailed
     | TurnEnded
 )
 """What is news while a run goes on."""

@@ -311,6 +311,16 @@ def add_nested_instructions(run: RunState, rules: tuple[ProjectInstruction, ...]
     return _deliver_notes(replace(run, rules=(*run.rules, *fresh), notes=(*run.notes, note)))
 
 
+def add_note(run: RunState, text: str) -> RunState:
+    """Tell the model something as soon as all its calls are answered; nothing where the text is empty."""
+    return _deliver_notes(replace(run, notes=(*run.notes, text))) if text else run
+
+
+def on_hook_continuation(run: RunState, text: str) -> RunState:
+    """Take in that a hook lets a turn go on that the model has ended."""
+    return _append_user_message(replace(run, phase="chat"), load_prompt("hook").format(text=text))
+
+
 def can_add_instructions(run: RunState) -> bool:
     """Return whether the model has said nothing yet: what it is given later would be no rule of the start."""
     return not run.rules and not any(isinstance(message, Reply) for message in run.messages)

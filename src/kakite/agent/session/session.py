@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from kakite.agent.observe.event_log import build_step_event
+from kakite.agent.observe.event_log import build_call_event, build_result_event, build_step_event
 from kakite.agent.observe.events import (
+    HookFailed,
     PreparationStarted,
     ResourceMissing,
     SteeringReceived,
@@ -30,27 +31,31 @@ from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.turns import TurnExecutor, record_usage
 from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
+from kakite.agent.session.hooks import HookEvent, HookOutcome, HookRunner
 from kakite.agent.session.session_context import SessionContext
 from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
 from kakite.host import MODES
-from kakite.models.messages import UserMessage
+from kakite.models.messages import ToolMessage, UserMessage
 from kakite.models.model import Model, connect_model
 from kakite.sandbox import AUTO
-from kakite.tools.toolset import Tool, ToolCall
+from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult
 
 SessionMode = Literal["ask", "edits", "all", "plan"]
 """What goes without a question, as a run's ``approve``; ``plan``: the model looks, and changes nothing."""
 
 UNLIMITED_TURNS = 1_000_000
 """The limit of replies of a session: a person is there to stop it."""
+MAX_CONTINUATIONS = 3
+"""How often hooks may let one turn go on that the model has ended."""
 _TITLE_CHARS = 80
 
 
 class SessionError(UsageError):
     """A session cannot do this now.
 
-    Codes: ``turn_running`` (wait for its end, or interrupt it), ``no_such_point``.
+    Codes: ``turn_running`` (wait for its end, or interrupt it), ``turn_not_running``, ``no_such_point``,
+    ``hook_denied`` (a hook of the person refused the message).
     """
 
     code = "turn_running"
@@ -72,6 +77,7 @@ async def open_session(
     *,
     context: SessionContext | None = None,
     checkpoints: Checkpoints | None = None,
+    hooks: HookRunner | None = None,
 ) -> AsyncGenerator[Session]:
     """Make ready what a session needs; at the end its processes are gone, and its state is stored.
 
@@ -79,6 +85,7 @@ async def open_session(
         run: as it was stored, or as ``machine.create_session_state`` made it.
         deps: what it works with.
         context: what the person and the project say about how to work.
+        hooks: runs the person's programs at moments of the session.
         checkpoints: keeps the files; None: nobody does, and a rewind changes the conversation alone.
 
     Raises:
@@ -98,7 +105,7 @@ async def open_session(
         stack.enter_context(deps.sandbox.allow_network())
         patience = TimedApprover(deps.approver)
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
-        session = Session(run, deps, toolset, patience, context=context, checkpoints=checkpoints)
+        session = Session(run, deps, toolset, patience, context=context, checkpoints=checkpoints, hooks=hooks)
         stack.push_async_callback(session.close)
         yield session
 
@@ -115,12 +122,14 @@ class Session:
         *,
         context: SessionContext | None,
         checkpoints: Checkpoints | None,
+        hooks: HookRunner | None = None,
     ) -> None:
         self.run = run
         """The session as it stands after its last step."""
         self._deps = deps
         self._toolset = toolset
         self._context = context
+        self._hooks = hooks
         self._checkpoints = checkpoints
         self._patience = patience
         self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
@@ -130,6 +139,8 @@ class Session:
         """What is under way, for an interrupt to end."""
         self._running = False
         self._interrupted = False
+        self._continued = 0
+        """How often hooks have let this turn go on."""
         self._apply_mode()
 
     @property
@@ -285,6 +296,13 @@ class Session:
         await self._turns.wait_pending_usage()
 
     async def _run_turn(self, message: UserMessage) -> TurnResult:
+        self._continued = 0
+        started = await self._run_hooks("turn_start", {"text": message.shown or message.text})
+        if started.denied:
+            raise SessionError(f"a hook refused the message: {started.denied}", code="hook_denied")
+        if started.text:
+            shown = message.shown or message.text
+            message = replace(message, text=f"{message.text}\n\n{started.text}", shown=shown)
         point = await self._create_point(message)
         self.run = await self._save(machine.on_prompt(self.run, message, point))
         self._emit(TurnStarted(text=message.text, checkpoint=point.checkpoint))
@@ -309,7 +327,9 @@ class Session:
                 await self._end_interrupted()
                 return "interrupted"
             if isinstance(action, machine.WaitAction):
-                return "answered"
+                if not await self._continue_by_hook():
+                    return "answered"
+                continue
             if isinstance(action, machine.FinishAction):
                 return await self._stop(action)
             self._step = asyncio.create_task(self._perform(action))
@@ -322,15 +342,49 @@ class Session:
             finally:
                 self._step = None
 
+    async def _continue_by_hook(self) -> bool:
+        """Run the hooks of the turn's end; return whether one of them wants the model to go on."""
+        if self._continued >= MAX_CONTINUATIONS:
+            return False
+        outcome = await self._run_hooks("turn_end", {"text": self.run.summary})
+        if not outcome.denied:
+            return False
+        self._continued += 1
+        self.run = await self._save(machine.on_hook_continuation(self.run, outcome.denied))
+        return True
+
     async def _perform(self, action: machine.Action) -> RunState:
         await self._turns.finish_recording_usage(self.run)
         match action:
             case machine.ModelRequestAction():
                 return await self._turns.ask_model(self.run)
             case machine.ToolCallAction(call):
-                return await self._give_nested(await self._turns.run_tool(self.run, call), call)
+                return await self._run_tool(call)
             case _:
                 raise AssertionError(f"a session has no {type(action).__name__}")
+
+    async def _run_tool(self, call: ToolCall) -> RunState:
+        details: JsonObject = {"tool": call.name, "arguments": call.arguments}
+        before = await self._run_hooks("before_call", details, call.name)
+        if before.denied:
+            refused = ToolResult(text=f"Error (denied): {before.denied}", is_error=True, code="denied")
+            self._emit(build_call_event(call))
+            self._emit(build_result_event(call, refused, 0.0))
+            return machine.add_note(machine.on_tool_finished(self.run, refused, 0.0), before.text)
+        run = await self._give_nested(await self._turns.run_tool(self.run, call), call)
+        last = next((each for each in reversed(run.messages) if isinstance(each, ToolMessage)), None)
+        result = {"text": last.text, "is_error": last.is_error} if last else {}
+        after = await self._run_hooks("after_call", {**details, "result": result}, call.name)
+        notes = (before.text, after.text, after.denied)
+        return machine.add_note(run, "\n".join(filter(None, notes)))
+
+    async def _run_hooks(self, event: HookEvent, details: JsonObject, tool: str = "") -> HookOutcome:
+        if self._hooks is None:
+            return HookOutcome()
+        outcome = await self._hooks.run(event, details, tool)
+        for failure in outcome.failures:
+            self._emit(HookFailed(message=failure))
+        return outcome
 
     async def _give_nested(self, run: RunState, call: ToolCall) -> RunState:
         """Give the model the instructions of the folder that a call looked or worked in."""

@@ -86,6 +86,8 @@ class ChatView:
                 self.note("The model has your message.")
             case events.ResourceMissing(what=what, message=message):
                 self.warn(f"going on without {what}: {message}")
+            case events.HookFailed(message=message):
+                self.warn(message)
             case events.PriceUnknown(model=model):
                 self.note(f"No price is known for {model}, so its cost is not counted.")
             case events.RunStepEvent(text=text):

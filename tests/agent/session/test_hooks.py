@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kakite.agent.observe.events import HookFailed
-from kakite.agent.session.hooks import Hook, HookEvent, HookRunner
+from kakite.agent.session.hooks import Hook, HookMoment, HookRunner
 from kakite.agent.session.session import SessionError
 from kakite.models.messages import UserMessage
 from tests.agent.session.chats import Chat, run_command, say, text
@@ -20,7 +20,7 @@ from tests.agent.session.chats import Chat, run_command, say, text
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
-def hook(event: HookEvent, program: str, tools: str = "*", timeout: float = 30) -> Hook:
+def hook(event: HookMoment, program: str, tools: str = "*", timeout: float = 30) -> Hook:
     """Return a hook that is a Python program: it has what it was told as ``told``."""
     code = f"import json, sys\ntold = json.load(sys.stdin)\n{program}"
     return Hook(event=event, command=(sys.executable, "-c", code), tools=tools, timeout=timeout)

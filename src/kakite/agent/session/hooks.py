@@ -17,7 +17,7 @@ from kakite.errors import KakiteError
 from kakite.processes import CompletedProcess, ProcessSpec, run
 from kakite.tools.toolset import JsonObject
 
-HookEvent = Literal["before_call", "after_call", "turn_start", "turn_end"]
+HookMoment = Literal["before_call", "after_call", "turn_start", "turn_end"]
 DENY_EXIT_CODE = 2
 """The exit code that refuses, with standard error as the reason."""
 MAX_OUTPUT = 100_000
@@ -28,7 +28,7 @@ MAX_OUTPUT = 100_000
 class Hook:
     """A program for one kind of moment."""
 
-    event: HookEvent
+    event: HookMoment
     command: tuple[str, ...]
     tools: str = "*"
     """A glob over the names of tools; for calls only."""
@@ -57,7 +57,7 @@ class HookRunner:
     environ: Mapping[str, str] = field(repr=False)
     session: str
 
-    async def run(self, event: HookEvent, details: JsonObject, tool: str = "") -> HookOutcome:
+    async def run(self, event: HookMoment, details: JsonObject, tool: str = "") -> HookOutcome:
         """Run the hooks of a moment, in order; one that refuses is the last."""
         texts: list[str] = []
         failures: list[str] = []

@@ -31,7 +31,7 @@ from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.turns import TurnExecutor, record_usage
 from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
-from kakite.agent.session.hooks import HookEvent, HookOutcome, HookRunner
+from kakite.agent.session.hooks import HookMoment, HookOutcome, HookRunner
 from kakite.agent.session.session_context import SessionContext
 from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
@@ -378,7 +378,7 @@ class Session:
         notes = (before.text, after.text, after.denied)
         return machine.add_note(run, "\n".join(filter(None, notes)))
 
-    async def _run_hooks(self, event: HookEvent, details: JsonObject, tool: str = "") -> HookOutcome:
+    async def _run_hooks(self, event: HookMoment, details: JsonObject, tool: str = "") -> HookOutcome:
         if self._hooks is None:
             return HookOutcome()
         outcome = await self._hooks.run(event, details, tool)

@@ -36,6 +36,7 @@ LOOKED_AT = {
 }
 """Why one that is refused otherwise is all right."""
 ELSEWHERE = {
+    "agent-client-protocol": "Apache-2.0",  # says so by the file alone that lies beside its metadata
     "async-timeout": "Apache-2.0",
     "colorama": "BSD-3-Clause",
     "httpx2-jsfetch": "BSD-3-Clause",

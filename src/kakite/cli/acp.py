@@ -40,7 +40,7 @@ def acp(*, given: GivenFlags) -> None:
         raise ExternalError(
             "the library of the Agent Client Protocol is not installed",
             hint="install Kakite with its extra: kakite[acp]",
-            code="extra_missing",
+            code="missing_extra",
         )
     if sys.stdin.isatty():
         raise UsageError(

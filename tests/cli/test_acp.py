@@ -332,3 +332,47 @@ async def test_servers_of_the_editor_are_used_and_their_secrets_are_nowhere_kept
     kept = [each.read_bytes() for each in home.rglob("*") if each.is_file()]
     assert kept
     assert not any(secret.encode() in each for each in kept)
+
+
+WEB_SERVER = """
+import socket, uvicorn
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("web")
+
+@server.tool()
+def shop() -> str:
+    return "milk"
+
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="error")).run([listening])
+"""
+
+
+async def test_a_server_of_the_editor_may_be_reached_over_http(home: Path, project: Path) -> None:
+    secret = "a-secret-of-the-editor-0123456789"
+    web = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WEB_SERVER, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert web.stdout
+        port = int(await asyncio.wait_for(web.stdout.readline(), WITHIN))
+        given = schema.HttpMcpServer(
+            type="http",
+            name="web",
+            url=f"http://127.0.0.1:{port}/mcp",
+            headers=[schema.HttpHeader(name="Authorization", value=f"Bearer {secret}")],
+        )
+        told = {"say": "Milk.", "expect": {"tool_result": {"is_error": False, "contains": ["milk"]}}}
+        editor = Editor()
+        with run_scenario_server(script({"calls": [{"tool": "web__shop", "arguments": {}}]}, told)) as server:
+            async with connected(server, home, editor) as (conn, _):
+                session = await conn.new_session(cwd=str(project), mcp_servers=[given])
+                await conn.prompt(session_id=session.session_id, prompt=[text_block("what to buy?")])
+        assert editor.text() == "Milk."
+        assert len(editor.questions) == 1
+        assert not any(secret.encode() in each.read_bytes() for each in home.rglob("*") if each.is_file())
+    finally:
+        web.kill()
+        await web.wait()

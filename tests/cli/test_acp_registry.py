@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -53,7 +54,7 @@ RULES = {
 """What the registry asks of an entry that is a package."""
 
 
-def load_entry() -> dict[str, object]:
+def load_entry() -> dict[str, Any]:
     return json.loads((FOLDER / "agent.json").read_text(encoding="utf-8"))
 
 
@@ -61,9 +62,10 @@ def test_the_entry_is_one_of_the_registry_and_of_this_version() -> None:
     entry = load_entry()
     jsonschema.validate(entry, RULES)
     assert entry["version"] == __version__
-    package = entry["distribution"]["uvx"]  # pyright: ignore[reportIndexIssue]
+    package = entry["distribution"]["uvx"]
     assert package["package"] == f"kakite[acp]=={__version__}"
-    assert package["args"][0] in get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
+    command: Any = get_command(app)
+    assert package["args"][0] in command.commands
 
 
 @pytest.mark.parametrize("change", [{"id": "Kakite"}, {"version": "1"}, {"distribution": {}}, {"more": 1}])

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parent.parent
 PAGES: Mapping[str, Sequence[str]] = {
     "": ("install",),
+    "acp": ("editors",),
     "agent": ("agent-reference", "agent-web"),
     "collab": ("collab",),
     "debate": ("debate", "debate-server"),

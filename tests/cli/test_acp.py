@@ -116,7 +116,7 @@ async def test_a_prompt_is_answered_and_an_edit_is_shown_whole_before_it_is_made
     assert call.locations[0].path == str(project / "a.py")
     (question,) = editor.questions
     assert question.tool_call_id == call.tool_call_id
-    shown = question.content[0]
+    shown: Any = (question.content or [])[0]
     assert (shown.path, shown.old_text, shown.new_text) == (str(project / "a.py"), "a = 1\n", "a = 2\n")
     (result,) = editor.of_kind("tool_call_update")
     assert (result.status, result.content[0].new_text) == ("completed", "a = 2\n")
@@ -168,15 +168,20 @@ async def test_a_session_is_listed_loaded_with_all_that_was_said_and_goes_on(
             ]
             assert (await conn.list_sessions(cwd="/")).sessions == []
             await conn.load_session(cwd=str(project), session_id=session.session_id, mcp_servers=[])
-            kinds = [each.session_update for each in editor.shown]
+            kinds = [
+                each.session_update
+                for each in editor.shown
+                if each.session_update != "available_commands_update"
+            ]
             assert kinds == ["user_message_chunk", "tool_call", "tool_call_update", "agent_message_chunk"]
             await conn.prompt(session_id=session.session_id, prompt=[text_block("what did I ask?")])
             assert editor.text() == "It is 2 now.You asked for 2."
         quiet = Editor()
         async with connected(server, home, quiet) as (conn, _):
             await conn.resume_session(cwd=str(project), session_id=session.session_id, mcp_servers=[])
-            assert quiet.shown == []
             await conn.prompt(session_id=session.session_id, prompt=[text_block("bye")])
+            assert quiet.of_kind("user_message_chunk") == []
+            assert quiet.text() == "Bye."
             await conn.close_session(session_id=session.session_id)
             with pytest.raises(RequestError):
                 await conn.prompt(session_id=session.session_id, prompt=[text_block("again")])
@@ -198,66 +203,176 @@ async def test_modes_are_switched_and_links_and_pictures_go_along(home: Path, pr
                 config_id="mode", session_id=session.session_id, value="plan"
             )
             assert options.config_options[0].current_value == "plan"
+            await until(lambda: editor.of_kind("current_mode_update"))
+            assert editor.of_kind("current_mode_update")[-1].current_mode_id == "plan"
+            assert editor.of_kind("config_option_update")[-1].config_options[0].current_value == "all"
             with pytest.raises(RequestError):
                 await conn.set_session_mode(session_id=session.session_id, mode_id="some")
     assert editor.questions == []
 
 
-async def test_an_editor_that_goes_ends_all_of_it(home: Path, project: Path) -> None:
-    waits = {"calls": [{"tool": "run_command", "arguments": {"command": "echo $$ > pid; sleep 1000"}}]}
-    with run_scenario_server(script(waits)) as server:
-        async with connected(server, home, Editor(), "--approve", "all") as (conn, process):
-            session = await conn.new_session(cwd=str(project), mcp_servers=[])
-            turn = asyncio.create_task(
-                conn.prompt(session_id=session.session_id, prompt=[text_block("wait")])
-            )
-            await until(lambda: (project / "pid").exists() and (project / "pid").read_text(encoding="utf-8"))
-            pid = int((project / "pid").read_text(encoding="utf-8"))
-            process.stdin.close()
-            await asyncio.wait_for(process.wait(), 10)
-            turn.cancel()
-            assert not Path(f"/proc/{pid}").exists()
-
-
-async def test_a_client_that_is_wrong_is_told_so_and_the_next_request_is_answered(
+async def test_commands_of_the_project_are_offered_and_sent_and_compact_shortens(
     home: Path, project: Path
 ) -> None:
-    words = ("-m", "kakite", "acp", "--model", "openai:scripted", "--base-url", "http://127.0.0.1:9/v1")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *words, "--sandbox", "local"),
-        env=environment(home, OPENAI_API_KEY=KEY),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
+    commands = project / ".agents" / "commands"
+    commands.mkdir(parents=True)
+    words = "---\ndescription: Look at a file\nargument-hint: FILE\n---\nLook closely at $ARGUMENTS"
+    (commands / "look.md").write_text(words, encoding="utf-8")
+    expanded = {"say": "Seen.", "expect": {"last_contains": ["Look closely at a.py"]}}
+    after = {"say": "At a.py."}
+    editor = Editor()
+    with run_scenario_server(script(expanded, after)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await until(lambda: editor.of_kind("available_commands_update"))
+            offered = editor.of_kind("available_commands_update")[0].available_commands
+            assert {each.name: each.description for each in offered} == {
+                "compact": "Shorten what the model is shown of the conversation",
+                "look": "Look at a file",
+            }
+            assert offered[1].input.root.hint == "FILE"
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("/look a.py")])
+            before = len(editor.of_kind("usage_update"))
+            done = await conn.prompt(session_id=session.session_id, prompt=[text_block("/compact")])
+            assert done.stop_reason == "end_turn"
+            assert len(editor.of_kind("usage_update")) == before + 1
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("where did we look?")])
+            said = editor.text()
+    assert said.startswith("Seen.The next request takes about ")
+    assert said.endswith("At a.py.")
+
+
+async def test_another_model_answers_once_it_is_chosen(home: Path, project: Path) -> None:
+    editor = Editor()
+    with run_scenario_server(script({"say": "One."}, {"say": "Two."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            model = session.config_options[1]
+            assert (model.id, model.current_value) == ("model", "openai:scripted")
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("one")])
+            chosen = await conn.set_config_option(
+                config_id="model", session_id=session.session_id, value="openai:other"
+            )
+            assert chosen.config_options[1].current_value == "openai:other"
+            assert {each.value for each in chosen.config_options[1].options} == {
+                "openai:other",
+                "openai:scripted",
+            }
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("two")])
+            with pytest.raises(RequestError) as refused:
+                await conn.set_config_option(
+                    config_id="model", session_id=session.session_id, value="nobody:x"
+                )
+            assert (refused.value.data or {})["code"] == "model_unknown_provider"
+        assert [json.loads(each.body)["model"] for each in server.requests] == ["scripted", "other"]
+
+
+async def test_a_fork_goes_on_by_itself(home: Path, project: Path) -> None:
+    turns = ({"say": "It is 2 now."}, {"say": "In the copy."}, {"say": "In the first."})
+    editor = Editor()
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            first = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=first.session_id, prompt=[text_block("make a 2")])
+            copy = await conn.fork_session(session_id=first.session_id, cwd=str(project))
+            assert copy.session_id != first.session_id
+            await conn.prompt(session_id=copy.session_id, prompt=[text_block("in the copy?")])
+            await conn.prompt(session_id=first.session_id, prompt=[text_block("in the first?")])
+            found = await conn.list_sessions(cwd=str(project))
+            assert {each.session_id for each in found.sessions} == {first.session_id, copy.session_id}
+        asked = [each.body.decode() for each in server.requests]
+    assert "make a 2" in asked[1]
+    assert "in the copy?" not in asked[2]
+
+
+async def test_sessions_of_two_folders_work_at_the_same_time(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    waits = "touch {0}/here; while [ ! -e {1}/here ]; do sleep 0.05; done; echo met"
+    one = {"calls": [{"tool": "run_command", "arguments": {"command": waits.format(project, other)}}]}
+    two = {"calls": [{"tool": "run_command", "arguments": {"command": waits.format(other, project)}}]}
+    editor = Editor()
+    with run_scenario_server(script(one, two, {"say": "Met."}, {"say": "Met."})) as server:
+        async with connected(server, home, editor, "--approve", "all") as (conn, _):
+            sessions = [await conn.new_session(cwd=str(each), mcp_servers=[]) for each in (project, other)]
+            done = await asyncio.gather(
+                *(conn.prompt(session_id=each.session_id, prompt=[text_block("meet")]) for each in sessions)
+            )
+            assert [each.stop_reason for each in done] == ["end_turn", "end_turn"]
+    assert editor.text() == "Met.Met."
+
+
+async def test_servers_of_the_editor_are_used_and_their_secrets_are_nowhere_kept(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "n.txt").write_text("milk\n", encoding="utf-8")
+    secret = "a-secret-of-the-editor-0123456789"
+    good = schema.McpServerStdio(
+        name="notes",
+        command=sys.executable,
+        args=["-m", "kakite", "serve", "--root", str(notes)],
+        env=[schema.EnvVariable(name="NOTES_KEY", value=secret)],
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    bad = schema.McpServerStdio(name="gone", command=str(tmp_path / "no-such-program"), args=[], env=[])
+    look = {"tool": "notes__text_editor", "arguments": {"command": "view", "path": "n.txt"}}
+    told = {"say": "Milk.", "expect": {"tool_result": {"is_error": False, "contains": ["milk"]}}}
+    editor = Editor()
+    with run_scenario_server(script({"calls": [look]}, told)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[good, bad])
+            done = await conn.prompt(session_id=session.session_id, prompt=[text_block("what to buy?")])
+            assert done.stop_reason == "end_turn"
+    assert [each.title for each in editor.questions]
+    assert "`gone` is not there" in editor.text()
+    assert editor.text().endswith("Milk.")
+    kept = [each.read_bytes() for each in home.rglob("*") if each.is_file()]
+    assert kept
+    assert not any(secret.encode() in each for each in kept)
 
-    async def ask(line: str) -> Any:
-        process.stdin.write(line.encode() + b"\n")  # pyright: ignore[reportOptionalMemberAccess]
-        while True:
-            told = json.loads(await process.stdout.readline())  # pyright: ignore[reportOptionalMemberAccess]
-            if "id" in told:
-                return told
 
-    def request(method: str, **params: Any) -> str:
-        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+WEB_SERVER = """
+import socket, uvicorn
+from mcp.server.mcpserver import MCPServer
 
-    async with asyncio.timeout(WITHIN):
-        first = await ask(request("initialize", protocolVersion=99))
-        assert first["result"]["protocolVersion"] == 1
-        assert first["result"]["authMethods"]
-        assert (await ask(request("session/nothing")))["error"]["code"] == -32601
-        assert (await ask(request("session/new", cwd="relative", mcpServers=[])))["error"]["code"] == -32602
-        assert (await ask(request("session/new")))["error"]["code"] == -32602
-        assert (await ask(request("session/prompt", sessionId="none", prompt=[])))["error"]["code"] == -32602
-        assert (await ask(request("session/load", sessionId="none", cwd="/", mcpServers=[])))["error"][
-            "code"
-        ] == -32002
-        made = await ask(request("session/new", cwd=str(project), mcpServers=[]))
-        session = made["result"]["sessionId"]
-        failed = await ask(
-            request("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "hi"}])
+server = MCPServer("web")
+
+@server.tool()
+def shop() -> str:
+    return "milk"
+
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="error")).run([listening])
+"""
+
+
+async def test_a_server_of_the_editor_may_be_reached_over_http(home: Path, project: Path) -> None:
+    secret = "a-secret-of-the-editor-0123456789"
+    web = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WEB_SERVER, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert web.stdout
+        port = int(await asyncio.wait_for(web.stdout.readline(), WITHIN))
+        given = schema.HttpMcpServer(
+            type="http",
+            name="web",
+            url=f"http://127.0.0.1:{port}/mcp",
+            headers=[schema.HttpHeader(name="Authorization", value=f"Bearer {secret}")],
         )
-        assert failed["error"]["data"]["code"] == "model_unreachable"
-        process.stdin.close()
-        await process.wait()
+        told = {"say": "Milk.", "expect": {"tool_result": {"is_error": False, "contains": ["milk"]}}}
+        editor = Editor()
+        with run_scenario_server(script({"calls": [{"tool": "web__shop", "arguments": {}}]}, told)) as server:
+            async with connected(server, home, editor) as (conn, _):
+                session = await conn.new_session(cwd=str(project), mcp_servers=[given])
+                await conn.prompt(session_id=session.session_id, prompt=[text_block("what to buy?")])
+        assert editor.text() == "Milk."
+        assert len(editor.questions) == 1
+        assert not any(secret.encode() in each.read_bytes() for each in home.rglob("*") if each.is_file())
+    finally:
+        web.kill()
+        await web.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -14,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 from kakite.cli.exit_codes import run_until_signal
 from kakite.cli.options import GivenFlags, add_setting_options
 from kakite.errors import ExternalError, UsageError
+from kakite.http.shutdown import end_process
 
 if TYPE_CHECKING:
     from kakite.agent.observe.events import RunListener
-    from kakite.agent.run.state import RunState
+    from kakite.agent.run.state import RunState, Task
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.prepared import PreparedSession
     from kakite.host import Approver
+    from kakite.host.config.model import ServerEntry
+    from kakite.models.model import Model
 
 CLOSE_TIMEOUT = 4.0
 """Seconds for the sessions to end in order once the editor is gone."""
@@ -36,7 +40,7 @@ def acp(*, given: GivenFlags) -> None:
         raise ExternalError(
             "the library of the Agent Client Protocol is not installed",
             hint="install Kakite with its extra: kakite[acp]",
-            code="extra_missing",
+            code="missing_extra",
         )
     if sys.stdin.isatty():
         raise UsageError(
@@ -52,14 +56,19 @@ async def _serve(given: Mapping[str, object]) -> None:
     from acp.stdio import stdio_streams
 
     from kakite.agent.acp.agent import AcpAgent
+    from kakite.agent.acp.transport import MAX_LINE_BYTES, LineTransport
 
     _reserve_standard_output()
-    reader, writer = await stdio_streams(limit=50 << 20)
+    reader, writer = await stdio_streams(limit=MAX_LINE_BYTES)
     sys.stdout = sys.stderr
     agent: Any = AcpAgent(_SettingsFactory(given=given))  # its methods are found by name
     try:
-        await run_agent(agent, writer, reader, use_unstable_protocol=True)
+        await run_agent(agent, LineTransport(reader, writer), use_unstable_protocol=True)
     finally:
+        # Whatever hangs, also a thread, which nobody can cancel: the editor is gone, and so are we.
+        killer = threading.Timer(CLOSE_TIMEOUT + 0.5, end_process, [0])
+        killer.daemon = True
+        killer.start()
         await asyncio.wait([asyncio.ensure_future(agent.close())], timeout=CLOSE_TIMEOUT)
 
 
@@ -77,15 +86,26 @@ class _SettingsFactory:
     given: Mapping[str, object]
 
     def prepare(
-        self, project: Path, approver: Approver, listener: RunListener, stored: RunFolder | None
+        self,
+        project: Path,
+        approver: Approver,
+        listener: RunListener,
+        stored: RunFolder | None,
+        servers: Sequence[ServerEntry],
     ) -> PreparedSession:
-        """Return a new session in this folder, or the one that is stored."""
+        """Return a new session in this folder, or the one that is stored, with the editor's servers."""
         from kakite.cli.session_setup import prepare_session
         from kakite.cli.settings import load_settings
 
         settings = load_settings(self.given, repository=str(project))
         return prepare_session(
-            settings, project, approver=approver, listener=listener, stored=stored, given=self.given
+            settings,
+            project,
+            approver=approver,
+            listener=listener,
+            stored=stored,
+            given=self.given,
+            servers=servers,
         )
 
     def find(self, session_id: str) -> RunFolder:
@@ -95,6 +115,35 @@ class _SettingsFactory:
         found = find_session(session_id, Path())
         assert found is not None
         return found
+
+    def fork(self, record: RunFolder) -> RunFolder:
+        """Return the record of a copy of a session."""
+        from kakite.cli.session_setup import fork_session
+
+        return fork_session(record)
+
+    def list_models(self, project: Path) -> Sequence[str]:
+        """Return the models that the person's settings name for a folder."""
+        from kakite.cli.settings import load_settings
+
+        settings = load_settings({}, repository=str(project))
+        flagged = self.given.get("model")
+        return tuple(name for name in (flagged, settings.model) if isinstance(name, str) and name)
+
+    def open_model(self, task: Task, name: str) -> tuple[str | None, Model]:
+        """Return another model for a session, with its address where that is not the provider's own."""
+        from kakite.cli.session_setup import open_other_model
+
+        return open_other_model(task, name)
+
+    def check_model(self) -> None:
+        """Refuse where the model of the person's settings could not be asked."""
+        from kakite.cli.agent.worker import check_model_key
+        from kakite.cli.settings import load_settings
+
+        settings = load_settings(self.given)
+        if settings.model:
+            check_model_key(settings.model, settings.base_url or None)
 
     def list(self) -> Sequence[tuple[RunFolder, RunState]]:
         """Return the stored sessions, the latest first."""

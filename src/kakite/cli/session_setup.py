@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +14,15 @@ from kakite.errors import UsageError
 if TYPE_CHECKING:
     from kakite.agent.observe.events import RunListener
     from kakite.agent.run.deps import SessionDeps
-    from kakite.agent.run.state import RunState
+    from kakite.agent.run.state import RunState, Task
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.hooks import HookRunner
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session_context import SessionContext
     from kakite.cli.settings import Settings
     from kakite.host import Approver
+    from kakite.host.config.model import ServerEntry
+    from kakite.models.model import Model
 
 
 def find_session(session_id: str, project: Path) -> RunFolder | None:
@@ -63,6 +65,7 @@ def prepare_session(
     stored: RunFolder | None = None,
     given: Mapping[str, object] | None = None,
     mode: str = "",
+    servers: Sequence[ServerEntry] = (),
 ) -> PreparedSession:
     """Return a session of these settings, in this folder; nothing is started yet.
 
@@ -74,6 +77,7 @@ def prepare_session(
         stored: the record of a session to go on with; None: a new one.
         given: which settings a flag named, for a stored session: the others stay as they were.
         mode: what goes without a question, where that is not what the settings say.
+        servers: those that the person configured in the editor which drives the session.
 
     Raises:
         UsageError: there is no model, or no such folder.
@@ -97,7 +101,9 @@ def prepare_session(
     context = load_session_context(folder, os.environ)
     return PreparedSession(
         run=run,
-        deps=_build_deps(run, record, settings, context, approver, listener),
+        deps=replace(
+            _build_deps(run, record, settings, context, approver, listener), client_servers=tuple(servers)
+        ),
         project=folder,
         context=context,
         checkpoints=Checkpoints(folder, record.folder / "checkpoints", environ=os.environ),
@@ -114,6 +120,39 @@ def _build_hooks(settings: Settings, folder: Path, record: RunFolder) -> HookRun
         for each in settings.hooks
     )
     return HookRunner(hooks=hooks, project=folder, environ=os.environ, session=record.id)
+
+
+def fork_session(record: RunFolder) -> RunFolder:
+    """Return the record of a copy of a session, with its conversation and the files that it kept.
+
+    Raises:
+        RunStoreError: it cannot be read.
+    """
+    from kakite.agent.run.store import RunStore
+    from kakite.workspace import ensure_state_folder
+
+    run = record.load()
+    copy = RunStore(ensure_state_folder(os.environ)).create_run()
+    kept = record.folder / "checkpoints"
+    if kept.is_dir():
+        shutil.copytree(kept, copy.folder / "checkpoints", symlinks=True)
+    copy.folder.mkdir(mode=0o700, exist_ok=True)
+    copy.folder.chmod(0o700)
+    copy.save(replace(run, task=replace(run.task, id=copy.id)))
+    return copy
+
+
+def open_other_model(task: Task, name: str) -> tuple[str | None, Model]:
+    """Return another model for a session, with its address: that of the one before, of the same provider.
+
+    Raises:
+        ModelConfigError: there is no such provider, or its key is missing.
+    """
+    from kakite.cli.agent.worker import open_task_model
+
+    same = name.partition(":")[0] == task.model.partition(":")[0]
+    base_url = task.base_url if same else None
+    return base_url, open_task_model(replace(task, model=name, base_url=base_url))
 
 
 def _check_run(run: RunState) -> None:

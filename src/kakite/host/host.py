@@ -95,10 +95,18 @@ class Host:
     """
 
     def __init__(
-        self, surroundings: HostContext, consents: ConsentStore, only: Collection[str] | None = None
+        self,
+        surroundings: HostContext,
+        consents: ConsentStore,
+        only: Collection[str] | None = None,
+        given: Sequence[ServerEntry] = (),
     ) -> None:
-        """Use the servers of the configuration; of these names ``only``, if that is given."""
+        """Use the servers of the configuration, of these names ``only`` if that is given, and those given.
+
+        Of a name that both have, the one that is given counts.
+        """
         self._only = only
+        self._given = tuple(given)
         self._surroundings = surroundings
         self._consents = consents
         self._config = Config()
@@ -291,7 +299,9 @@ class Host:
             self._stamp = {file: stamps.get(file) for file in self._config.files}
             only = self._only
             before = [(each, each.origin.scope) for each in self._entries]
-            self._entries = tuple(each for each in self._config.entries if only is None or each.name in only)
+            names = {each.name for each in self._given}
+            read_ones = (each for each in self._config.entries if only is None or each.name in only)
+            self._entries = (*(each for each in read_ones if each.name not in names), *self._given)
             self._generation += before != [(each, each.origin.scope) for each in self._entries]
             self._replace_servers()
 
@@ -501,11 +511,14 @@ def _read_stamp(path: Path) -> object:
 
 @asynccontextmanager
 async def run_host(
-    surroundings: HostContext, consents: ConsentStore, only: Collection[str] | None = None
+    surroundings: HostContext,
+    consents: ConsentStore,
+    only: Collection[str] | None = None,
+    given: Sequence[ServerEntry] = (),
 ) -> AsyncGenerator[Host]:
-    """Yield a host; stop its servers at the end."""
+    """Yield a host, as ``Host`` says; stop its servers at the end."""
     remove_old_results(surroundings.state / "output")
-    host = Host(surroundings, consents, only)
+    host = Host(surroundings, consents, only, given)
     try:
         yield host
     finally:

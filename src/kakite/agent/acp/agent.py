@@ -1,55 +1,36 @@
 """The agent's side of the Agent Client Protocol: several sessions in one process.
 
-Each session is one of ``kakite.agent.session``; here its events become updates, and its questions become
-requests for permission.
+Each session is one of ``kakite.agent.session``; its events become updates, and its questions requests for
+permission. All that sessions need is imported when the first one begins: an editor waits for ``initialize``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import UTC
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from acp import PROTOCOL_VERSION, RequestError, schema
 
 from kakite import __version__
-from kakite.agent.acp.content import to_message_parts
-from kakite.agent.acp.updates import (
-    EditedFiles,
-    Update,
-    get_tool_kind,
-    iter_replay,
-    iter_updates,
-    list_locations,
-)
-from kakite.agent.context_holder import ContextHolder
-from kakite.agent.observe.event_log import build_event_log
-from kakite.agent.observe.events import RunEvent, TurnEndReason
-from kakite.agent.run.machine import describe
-from kakite.agent.run.state import RunState
-from kakite.agent.run.store import RunFolder
-from kakite.agent.session.prepared import PreparedSession
-from kakite.agent.session.session import Session, SessionMode
+from kakite.agent.acp.options import COMPACT, MODES, build_commands, build_modes, build_options
 from kakite.errors import KakiteError
-from kakite.host import ApprovalRequest, ApprovalResponse
-from kakite.models.messages import UserMessage
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from kakite.agent.acp.open_session import AcpClient, OpenSession
+    from kakite.agent.run.state import RunState, Task
+    from kakite.agent.run.store import RunFolder
+    from kakite.agent.session.prepared import PreparedSession
+    from kakite.agent.session.session import Session, SessionMode
+    from kakite.host.config.model import ServerEntry
+    from kakite.models.model import Model
 
 PAGE_SIZE = 50
 """Sessions in one answer to ``session/list``."""
-_MODES = (
-    ("ask", "Ask", "Kakite asks before each edit and command"),
-    ("edits", "Edit", "Kakite edits files without asking, and asks before each command"),
-    ("all", "Everything", "Kakite asks nothing"),
-    ("plan", "Plan", "The model only looks, and answers with a plan"),
-)
-_STOP_REASONS: dict[TurnEndReason, schema.StopReason] = {
+_STOP_REASONS: Mapping[str, schema.StopReason] = {
     "answered": "end_turn",
     "interrupted": "cancelled",
     "limit": "max_turn_requests",
@@ -58,181 +39,47 @@ _STOP_REASONS: dict[TurnEndReason, schema.StopReason] = {
     "refused": "refusal",
     "failed": "end_turn",
 }
-_AUTH_CODES = frozenset(("model_auth", "key_missing", "model_missing", "provider_unknown"))
-
-
-class AcpClient(Protocol):
-    """What we ask of the editor."""
-
-    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
-        """Show an update."""
-        ...
-
-    async def request_permission(
-        self,
-        session_id: str,
-        tool_call: schema.ToolCallUpdate,
-        options: list[schema.PermissionOption],
-        **kwargs: Any,
-    ) -> schema.RequestPermissionResponse:
-        """Ask the person about a call."""
-        ...
+_AUTH_CODES = frozenset(("model_auth", "model_no_key"))
+_REQUEST_CODES = frozenset(("turn_running", "turn_not_running"))
 
 
 class SessionFactory(Protocol):
     """Makes sessions of the person's settings."""
 
     def prepare(
-        self, project: Path, approver: Any, listener: Any, stored: RunFolder | None
+        self,
+        project: Path,
+        approver: Any,
+        listener: Any,
+        stored: RunFolder | None,
+        servers: Sequence[ServerEntry],
     ) -> PreparedSession:
-        """Return a new session in this folder, or the one that is stored."""
+        """Return a new session in this folder, or the one that is stored, with the editor's servers."""
         ...
 
     def find(self, session_id: str) -> RunFolder:
         """Return the record of a session."""
         ...
 
+    def fork(self, record: RunFolder) -> RunFolder:
+        """Return the record of a copy of a session."""
+        ...
+
     def list(self) -> Sequence[tuple[RunFolder, RunState]]:
         """Return the stored sessions, the latest first."""
         ...
 
+    def list_models(self, project: Path) -> Sequence[str]:
+        """Return the models that the person's settings name for a folder."""
+        ...
 
-@dataclass(kw_only=True)
-class _OpenSession:
-    """A session that is open, and the updates that are on their way to the editor."""
+    def open_model(self, task: Task, name: str) -> tuple[str | None, Model]:
+        """Return another model for a session, with its address where that is not the provider's own."""
+        ...
 
-    client: AcpClient
-    files: EditedFiles
-    session_id: str = ""
-    session: Session | None = None
-    """None until its first prompt: then its sandbox and tools are made ready."""
-    cancelled: bool = False
-    """Whether the turn that is about to begin was cancelled meanwhile."""
-    _prepared: PreparedSession | None = None
-    _lock: ContextHolder[None] | None = None
-    _holder: ContextHolder[Session] | None = None
-    _queue: asyncio.Queue[Update] = field(default_factory=asyncio.Queue[Update])
-    _sender: asyncio.Task[None] | None = None
-
-    @property
-    def run(self) -> RunState:
-        """The session as it stands."""
-        assert self._prepared is not None
-        return self.session.run if self.session else self._prepared.run
-
-    async def begin(self, prepared: PreparedSession) -> None:
-        """Hold the session for this process, and send what happens in it.
-
-        Raises:
-            RunStoreError: another process works on it.
-        """
-        record = prepared.deps.record
-        self._prepared, self.session_id = prepared, record.id
-        self.files.inside = prepared.deps.sandbox.project
-        self._lock = ContextHolder(_hold_record(record))
-        await self._lock.enter()
-        self._holder = ContextHolder(prepared.open())
-        self._sender = asyncio.create_task(self._send_forever())
-
-    async def build_message(self, blocks: Sequence[Any]) -> UserMessage:
-        """Return the message that a prompt's blocks make."""
-        assert self._prepared is not None
-        text, images = to_message_parts(blocks, self.files.project)
-        return await asyncio.to_thread(self._prepared.context.build_message, text, images)
-
-    async def start(self) -> Session:
-        """Return the session with its sandbox and tools.
-
-        Raises:
-            KakiteError: they cannot be made ready.
-        """
-        if self.session is None:
-            assert self._holder is not None
-            self.session = await self._holder.enter()
-        return self.session
-
-    def show(self, event: RunEvent) -> None:
-        """Send what an event stands for. A RunListener."""
-        for update in iter_updates(event, self.files):
-            self.send(update)
-
-    def send(self, update: Update) -> None:
-        """Send an update after those before it."""
-        self._queue.put_nowait(update)
-
-    async def flush(self) -> None:
-        """Wait until all updates are sent."""
-        await self._queue.join()
-
-    async def _send_forever(self) -> None:
-        while True:
-            update = await self._queue.get()
-            try:
-                await self.client.session_update(self.session_id, update)
-            except (ConnectionError, RequestError, OSError) as error:
-                log.warning("an update was lost: %s", error)
-            finally:
-                self._queue.task_done()
-
-    async def close(self) -> None:
-        """End all that runs of it."""
-        if self.session is not None:
-            self.session.interrupt()
-        for holder in filter(None, (self._holder, self._lock)):
-            await holder.close()
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.wait([self._sender])
-
-
-@asynccontextmanager
-async def _hold_record(record: RunFolder) -> AsyncGenerator[None]:
-    with record.lock():
-        yield
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PermissionApprover:
-    """Asks the editor's person. An Approver."""
-
-    opened: _OpenSession
-
-    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
-        """Ask for permission, and wait for the answer."""
-        opened, call = self.opened, question.call
-        await opened.flush()  # the call is shown before the question about it
-        shown = schema.ToolCallUpdate(
-            tool_call_id=call.id,
-            title=describe(call),
-            kind=get_tool_kind(call.name, call.arguments),
-            status="pending",
-            content=opened.files.show_preview(call.id, question.diff) or None,
-            locations=list_locations(opened.files, call.arguments) or None,
-            raw_input=call.arguments,
-        )
-        try:
-            answer = await opened.client.request_permission(
-                opened.session_id, shown, _build_permission_options(question)
-            )
-        except RequestError as error:
-            reason = f"the editor could not ask: {error}"
-            return ApprovalResponse(allowed=False, reason=reason, nobody=True)
-        match answer.outcome:
-            case schema.AllowedOutcome(option_id="once"):
-                return ApprovalResponse(allowed=True)
-            case schema.AllowedOutcome(option_id="tool"):
-                return ApprovalResponse(allowed=True, remember="tool")
-            case _:
-                return ApprovalResponse(allowed=False, reason="the person said no")
-
-
-def _build_permission_options(question: ApprovalRequest) -> list[schema.PermissionOption]:
-    always = f"Always allow {question.tool or question.call.name} in this session"
-    return [
-        schema.PermissionOption(option_id="once", name="Allow", kind="allow_once"),
-        schema.PermissionOption(option_id="tool", name=always, kind="allow_always"),
-        schema.PermissionOption(option_id="no", name="Reject", kind="reject_once"),
-    ]
+    def check_model(self) -> None:
+        """Refuse where the model of the person's settings could not be asked."""
+        ...
 
 
 class AcpAgent:
@@ -241,7 +88,7 @@ class AcpAgent:
     def __init__(self, factory: SessionFactory) -> None:
         self._factory = factory
         self._client: AcpClient | None = None
-        self._sessions: dict[str, _OpenSession] = {}
+        self._sessions: dict[str, OpenSession] = {}
 
     def on_connect(self, conn: Any) -> None:
         """Take the connection to the editor."""
@@ -254,7 +101,7 @@ class AcpAgent:
 
     async def initialize(
         self,
-        protocol_version: int,
+        protocol_version: int,  # noqa: ARG002 - whatever it is: we speak one
         client_capabilities: schema.ClientCapabilities | None = None,  # noqa: ARG002 - the protocol's parameter
         client_info: schema.Implementation | None = None,  # noqa: ARG002 - the protocol's parameter
         **_more: Any,
@@ -262,63 +109,70 @@ class AcpAgent:
         """Say what this agent can do."""
         capabilities = schema.AgentCapabilities(
             load_session=True,
+            mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
             prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
             session_capabilities=schema.SessionCapabilities(
                 list=schema.SessionListCapabilities(),
                 resume=schema.SessionResumeCapabilities(),
                 close=schema.SessionCloseCapabilities(),
+                fork=schema.SessionForkCapabilities(),
             ),
         )
         return schema.InitializeResponse(
-            protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
+            protocol_version=PROTOCOL_VERSION,
             agent_capabilities=capabilities,
             agent_info=schema.Implementation(name="kakite", title="Kakite", version=__version__),
             auth_methods=[_build_auth_method()],
         )
 
     async def authenticate(self, method_id: str, **_more: Any) -> schema.AuthenticateResponse:
-        """Accept: the key is in our environment, and is checked when it is used."""
+        """Look whether there is a key; whether it is right shows when it is used."""
         if method_id != _AUTH_METHOD:
             raise RequestError.invalid_params({"methodId": f"there is no method `{method_id}`"})
+        try:
+            await asyncio.to_thread(self._factory.check_model)
+        except KakiteError as error:
+            raise _to_request_error(error) from error
         return schema.AuthenticateResponse()
 
-    async def new_session(self, cwd: str, mcp_servers: Any = None, **_more: Any) -> schema.NewSessionResponse:  # noqa: ARG002 - see load
+    async def new_session(
+        self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_more: Any
+    ) -> schema.NewSessionResponse:
         """Begin a session in a folder."""
-        opened = await self._open(_check_folder(cwd), None)
-        return schema.NewSessionResponse(
-            session_id=opened.session_id,
-            modes=_build_modes(opened.run),
-            config_options=_build_options(opened.run),
-        )
+        opened = await self._open(_check_folder(cwd), None, mcp_servers)
+        opened.send(build_commands(opened.commands))
+        return schema.NewSessionResponse(session_id=opened.session_id, **_describe(opened))
 
     async def load_session(
-        self,
-        cwd: str,
-        session_id: str,
-        mcp_servers: Any = None,  # noqa: ARG002 - the protocol's parameter
-        **_more: Any,
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_more: Any
     ) -> schema.LoadSessionResponse:
         """Open a stored session, and show all of it again."""
-        opened = await self._reopen(_check_folder(cwd), session_id)
-        for update in iter_replay(list(build_event_log(opened.run)), opened.files):
-            opened.send(update)
-        await opened.flush()
-        return schema.LoadSessionResponse(
-            modes=_build_modes(opened.run), config_options=_build_options(opened.run)
-        )
+        opened = await self._reopen(_check_folder(cwd), session_id, mcp_servers)
+        await opened.replay()
+        opened.send(build_commands(opened.commands))
+        return schema.LoadSessionResponse(**_describe(opened))
 
     async def resume_session(
-        self,
-        session_id: str,
-        cwd: str,
-        mcp_servers: Any = None,  # noqa: ARG002 - the protocol's parameter
-        **_more: Any,
+        self, session_id: str, cwd: str, mcp_servers: Sequence[Any] | None = None, **_more: Any
     ) -> schema.ResumeSessionResponse:
         """Open a stored session without showing it again."""
-        opened = await self._reopen(_check_folder(cwd), session_id)
-        return schema.ResumeSessionResponse(
-            modes=_build_modes(opened.run), config_options=_build_options(opened.run)
-        )
+        opened = await self._reopen(_check_folder(cwd), session_id, mcp_servers)
+        opened.send(build_commands(opened.commands))
+        return schema.ResumeSessionResponse(**_describe(opened))
+
+    async def fork_session(
+        self, session_id: str, cwd: str, mcp_servers: Sequence[Any] | None = None, **_more: Any
+    ) -> schema.ForkSessionResponse:
+        """Open a copy of a stored session as it stands; the two go on by themselves."""
+        folder = _check_folder(cwd)
+        record = await self._find(session_id)
+        try:
+            copy = await asyncio.to_thread(self._factory.fork, record)
+        except KakiteError as error:
+            raise _to_request_error(error) from error
+        opened = await self._open(folder, copy, mcp_servers)
+        opened.send(build_commands(opened.commands))
+        return schema.ForkSessionResponse(session_id=opened.session_id, **_describe(opened))
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_more: Any
@@ -344,7 +198,14 @@ class AcpAgent:
         self, session_id: str, mode_id: str, **_more: Any
     ) -> schema.SetSessionModeResponse:
         """Say what goes without a question."""
-        await self._set_mode(self._get(session_id), mode_id)
+        opened = self._get(session_id)
+        await self._set_mode(opened, mode_id)
+        opened.send(
+            schema.ConfigOptionUpdate(
+                session_update="config_option_update",
+                config_options=build_options(opened.run, opened.models),
+            )
+        )
         return schema.SetSessionModeResponse()
 
     async def set_config_option(
@@ -356,36 +217,50 @@ class AcpAgent:
     ) -> schema.SetSessionConfigOptionResponse:
         """Change a setting of a session."""
         opened = self._get(session_id)
-        if config_id != "mode":
-            raise RequestError.invalid_params({"configId": f"there is no option `{config_id}`"})
-        await self._set_mode(opened, str(value))
-        session = await opened.start()
-        return schema.SetSessionConfigOptionResponse(config_options=_build_options(session.run))
+        match config_id:
+            case "mode":
+                await self._set_mode(opened, str(value))
+                opened.send(
+                    schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=str(value))
+                )
+            case "model":
+                await self._set_model(opened, str(value))
+            case _:
+                raise RequestError.invalid_params({"configId": f"there is no option `{config_id}`"})
+        options = build_options(opened.run, opened.models)
+        return schema.SetSessionConfigOptionResponse(config_options=options)
 
     async def prompt(self, session_id: str, prompt: list[Any], **_more: Any) -> schema.PromptResponse:
         """Give the model a message, and return when its turn has ended."""
         opened = self._get(session_id)
-        message = await opened.build_message(prompt)
-        if not message.text and not message.images:
-            raise RequestError.invalid_params({"prompt": "it is empty"})
         opened.cancelled = False
         try:
-            session = await opened.start()
-            if opened.cancelled:
-                return schema.PromptResponse(stop_reason="cancelled")
-            if session.is_running:
-                raise RequestError.invalid_request({"reason": "a turn is running in this session"})
-            titled = bool(session.run.title)
-            result = await session.prompt(message)
+            reason = await self._run_prompt(opened, prompt)
         except KakiteError as error:
             await opened.flush()
             raise _to_request_error(error) from error
+        await opened.flush()
+        return schema.PromptResponse(stop_reason=reason)
+
+    async def _run_prompt(self, opened: OpenSession, prompt: list[Any]) -> schema.StopReason:
+        message = await opened.build_message(prompt)
+        if not message.text and not message.images:
+            raise RequestError.invalid_params({"prompt": "it is empty"})
+        session = await opened.start()
+        if opened.cancelled:
+            return "cancelled"
+        if session.is_running:
+            raise RequestError.invalid_request({"reason": "a turn is running in this session"})
+        if message.text == f"/{COMPACT}":
+            await opened.compact()
+            return "end_turn"
+        titled = bool(session.run.title)
+        result = await session.prompt(message)
         if not titled:
             opened.send(
                 schema.SessionInfoUpdate(session_update="session_info_update", title=session.run.title)
             )
-        await opened.flush()
-        return schema.PromptResponse(stop_reason=_STOP_REASONS[result.reason])
+        return _STOP_REASONS[result.reason]
 
     async def cancel(self, session_id: str, **_more: Any) -> None:
         """Interrupt the turn that runs."""
@@ -402,38 +277,66 @@ class AcpAgent:
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Ignore it, as the protocol wants."""
 
-    def _get(self, session_id: str) -> _OpenSession:
+    def _get(self, session_id: str) -> OpenSession:
         opened = self._sessions.get(session_id)
         if opened is None:
             raise RequestError.invalid_params({"sessionId": f"there is no open session `{session_id}`"})
         return opened
 
-    async def _reopen(self, project: Path, session_id: str) -> _OpenSession:
-        if session_id in self._sessions:
-            await self.close_session(session_id)
+    async def _find(self, session_id: str) -> RunFolder:
         try:
-            record = await asyncio.to_thread(self._factory.find, session_id)
+            return await asyncio.to_thread(self._factory.find, session_id)
         except KakiteError as error:
             raise RequestError.resource_not_found(session_id) from error
-        return await self._open(project, record)
 
-    async def _open(self, project: Path, stored: RunFolder | None) -> _OpenSession:
+    async def _reopen(self, project: Path, session_id: str, servers: Sequence[Any] | None) -> OpenSession:
+        if session_id in self._sessions:
+            await self.close_session(session_id)
+        return await self._open(project, await self._find(session_id), servers)
+
+    async def _open(
+        self, project: Path, stored: RunFolder | None, servers: Sequence[Any] | None
+    ) -> OpenSession:
         assert self._client is not None
-        opened = _OpenSession(client=self._client, files=EditedFiles(project=project, inside=str(project)))
-        approver = _PermissionApprover(opened=opened)
+        # In a thread, so that others are answered while all of it is imported.
+        await asyncio.to_thread(import_module, "kakite.agent.acp.open_session")
+        from kakite.agent.acp.open_session import open_session
+        from kakite.agent.acp.servers import to_server_entries
+
+        entries = to_server_entries(servers or ())
         try:
-            prepared = await asyncio.to_thread(self._factory.prepare, project, approver, opened.show, stored)
-            await opened.begin(prepared)
+            opened = await open_session(
+                self._client,
+                project,
+                lambda approver, listener: self._factory.prepare(
+                    project, approver, listener, stored, entries
+                ),
+            )
         except KakiteError as error:
             raise _to_request_error(error) from error
+        opened.models = tuple(await asyncio.to_thread(self._factory.list_models, project))
         self._sessions[opened.session_id] = opened
         return opened
 
-    async def _set_mode(self, opened: _OpenSession, mode: str) -> None:
-        if mode not in {name for name, _, _ in _MODES}:
+    async def _set_mode(self, opened: OpenSession, mode: str) -> None:
+        if mode not in {name for name, _, _ in MODES}:
             raise RequestError.invalid_params({"modeId": f"there is no mode `{mode}`"})
-        session = await opened.start()
+        session = await self._start(opened)
         session.set_mode(cast("SessionMode", mode))
+
+    async def _set_model(self, opened: OpenSession, name: str) -> None:
+        session = await self._start(opened)
+        try:
+            base_url, model = await asyncio.to_thread(self._factory.open_model, session.run.task, name)
+            session.set_model(name, base_url, model)
+        except KakiteError as error:
+            raise _to_request_error(error) from error
+
+    async def _start(self, opened: OpenSession) -> Session:
+        try:
+            return await opened.start()
+        except KakiteError as error:
+            raise _to_request_error(error) from error
 
 
 _AUTH_METHOD = "environment"
@@ -456,26 +359,12 @@ def _check_folder(cwd: str) -> Path:
     return folder
 
 
-def _build_modes(run: RunState) -> schema.SessionModeState:
-    modes = [schema.SessionMode(id=name, name=shown, description=told) for name, shown, told in _MODES]
-    return schema.SessionModeState(current_mode_id=run.task.approve, available_modes=modes)
-
-
-def _build_options(run: RunState) -> list[Any]:
-    choices = [
-        schema.SessionConfigSelectOption(value=name, name=shown, description=told)
-        for name, shown, told in _MODES
-    ]
-    return [
-        schema.SessionConfigOptionSelect(
-            type="select",
-            id="mode",
-            name="What goes without asking",
-            category="mode",
-            current_value=run.task.approve,
-            options=choices,
-        )
-    ]
+def _describe(opened: OpenSession) -> dict[str, Any]:
+    """Return what the answers to all requests that open a session have in common."""
+    return {
+        "modes": build_modes(opened.run),
+        "config_options": build_options(opened.run, opened.models),
+    }
 
 
 def _build_info(record: RunFolder, run: RunState) -> schema.SessionInfo:
@@ -490,4 +379,6 @@ def _to_request_error(error: KakiteError) -> RequestError:
     told = {"code": error.code, "message": error.message, "hint": error.hint}
     if error.code in _AUTH_CODES:
         return RequestError.auth_required(told)
+    if error.code in _REQUEST_CODES:
+        return RequestError.invalid_request(told)
     return RequestError(-32603, f"{error.message}. {error.hint}".strip(), told)

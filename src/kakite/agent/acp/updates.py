@@ -29,6 +29,9 @@ Update = (
     | schema.AgentPlanUpdate
     | schema.UsageUpdate
     | schema.SessionInfoUpdate
+    | schema.AvailableCommandsUpdate
+    | schema.ConfigOptionUpdate
+    | schema.CurrentModeUpdate
 )
 ToolContent = schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
 
@@ -246,6 +249,8 @@ def iter_updates(event: events.RunEvent, files: EditedFiles) -> Iterator[Update]
             yield to_tool_call(event, files)
         case events.ToolResultEvent():
             yield to_tool_result(event, files.show_result(event.id))
+        case events.ResourceMissing(what=what, message=message):
+            yield message_chunk(f"`{what}` is not there, and the session goes on without it: {message}\n\n")
         case events.TurnEnded(context_tokens=used, context_window=window, usage=usage):
             cost = schema.Cost(amount=usage.cost_usd, currency="USD") if usage.cost_usd else None
             yield schema.UsageUpdate(session_update="usage_update", used=used, size=window, cost=cost)

@@ -14,6 +14,7 @@ from kakite.agent.observe.events import RunListener
 from kakite.agent.run.limits import DailyUsageStore
 from kakite.agent.run.store import RunFolder
 from kakite.host import Approver, Rule
+from kakite.host.config.model import ServerEntry
 from kakite.host.policy.rules import RuleStore
 from kakite.models.model import Model
 from kakite.sandbox import ResourceLimits, Sandbox
@@ -70,6 +71,8 @@ class SessionDeps:
     """Tools that work in this process, beside those in the sandbox: a session's."""
     saved: RuleStore | None = None
     """Where answers for always are kept: a session's; None: nowhere."""
+    client_servers: tuple[ServerEntry, ...] = field(default=(), repr=False)
+    """Servers that the person configured in the editor which drives a session. They are nowhere stored."""
     skills: str = ""
     """The list of skills that the model is told of."""
     stream: bool = False

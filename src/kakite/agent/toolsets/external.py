@@ -24,7 +24,7 @@ from kakite.errors import ExternalError, KakiteError
 from kakite.host import ApprovalConfig, ApprovedToolset, Approver, Rule, decide
 from kakite.host.config.load import load_config
 from kakite.host.config.model import ServerEntry, StdioServer
-from kakite.host.consent.store import ConsentStore
+from kakite.host.consent.store import ConsentGranted, ConsentState, ConsentStore
 from kakite.host.host import Host, run_host
 from kakite.host.open import DEFAULT_TOKEN_BUDGET, ensure_host_folder
 from kakite.host.policy.approval import build_auto_approve_rules
@@ -32,7 +32,7 @@ from kakite.host.server.client_features import HostContext
 from kakite.host.tool_names import suggest_server
 from kakite.host.tool_search import ToolSearchToolset
 from kakite.tools.arguments import ToolError, suggest_name, to_error_result
-from kakite.tools.toolset import Tool, ToolCall, ToolResult, Toolset
+from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult, Toolset
 
 FORGE_NAMES = ("github", "gitlab", "gitea", "forgejo", "codeberg", "bitbucket", "gogs")
 """Words that name a forge, wherever they stand in a server's entry or in a tool's name."""
@@ -168,8 +168,10 @@ class ExternalServers:
 class ForgeFilterToolset:
     """The tools of a host but those of forges: they are neither listed nor called. A Toolset."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, exempt: Iterable[str] = ()) -> None:
+        """Leave out the forges' servers of a host, but for those whose names are exempt."""
         self._host = host
+        self._exempt = frozenset(exempt)
         self._listed: tuple[tuple[Tool, ...], tuple[ServerEntry, ...], tuple[Tool, ...]] = ((), (), ())
         self.withheld: dict[str, str] = {}
         """The servers that are left out, each with the tool or word that it was known by."""
@@ -202,7 +204,29 @@ class ForgeFilterToolset:
         for server, tools in offered.items():
             if server not in found and (word := detect_forge_tool(tools)):
                 found[server] = word
-        return found
+        return {name: word for name, word in found.items() if name not in self._exempt}
+
+
+class _SessionConsents(ConsentStore):
+    """The person's consent, and that to the servers of their editor, of which nothing is kept."""
+
+    def __init__(self, folder: Path, given: Iterable[str]) -> None:
+        super().__init__(folder)
+        self._given = frozenset(given)
+
+    def get_tool_states(
+        self,
+        entry: ServerEntry,
+        project: Path,
+        definitions: Sequence[JsonObject],
+        digests: Sequence[str] | None = None,
+    ) -> Mapping[str, ConsentState]:
+        if entry.name in self._given:
+            return {str(each.get("name", "")): ConsentGranted() for each in definitions}
+        return super().get_tool_states(entry, project, definitions, digests)
+
+    def get_definitions(self, entry: ServerEntry, project: Path) -> tuple[JsonObject, ...]:
+        return () if entry.name in self._given else super().get_definitions(entry, project)
 
 
 async def open_external_servers(
@@ -213,11 +237,13 @@ async def open_external_servers(
     rules: Sequence[Rule],
     approver: Approver,
     begins: Callable[[], Awaitable[None]],
+    given: Sequence[ServerEntry] = (),
 ) -> ExternalServers:
     """Make the further servers of a run ready; they end with the stack. One that is not there stops no run.
 
     ``folder`` is an empty one on the host, out of reach of the sandbox: the servers start in it, and since
     it stands for the project, no project's file of servers is read. ``begins`` is as in ``ApprovalConfig``.
+    Those ``given`` are of the person's editor: used as they are, forges too, and forgotten afterwards.
 
     Raises:
         StateError: the folder of what hosts keep cannot be used.
@@ -226,10 +252,12 @@ async def open_external_servers(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - once, before anything runs
     state = ensure_host_folder(tooling.environ)
     surroundings = HostContext(environ=tooling.environ, project=folder, state=state)
-    host = await stack.enter_async_context(run_host(surroundings, ConsentStore(state), names))
-    toolset: Host | ForgeFilterToolset = ForgeFilterToolset(host) if tooling.editor.enabled else host
+    offered = [entry.name for entry in given]
+    consents = _SessionConsents(state, offered)
+    host = await stack.enter_async_context(run_host(surroundings, consents, names, given))
+    toolset: Host | ForgeFilterToolset = ForgeFilterToolset(host, offered) if tooling.editor.enabled else host
     tools = await toolset.list_tools()
-    missing |= {name: error for name, error in host.failures.items() if name in names}
+    missing |= {name: error for name, error in host.failures.items() if name in names.union(offered)}
     if isinstance(toolset, ForgeFilterToolset):
         missing |= {name: _build_withheld_error(name, word) for name, word in toolset.withheld.items()}
     setting = ApprovalConfig(
@@ -240,12 +268,12 @@ async def open_external_servers(
         ask_after_outside=not _is_allow_all(rules),
         begins=begins,
     )
-    given = (
+    own_rules = (
         rule
         for entry in host.entries
         for rule in (*entry.rules, *build_auto_approve_rules(entry.name, entry.auto_approve))
     )
-    approved = ApprovedToolset(toolset, rules=(*rules, *given), approver=approver, setting=setting)
+    approved = ApprovedToolset(toolset, rules=(*rules, *own_rules), approver=approver, setting=setting)
     approved.record_untrusted_source("the repository")  # the model reads it before it can call anything
     return ExternalServers(
         toolset=ToolSearchToolset(approved, budget_tokens=DEFAULT_TOKEN_BUDGET),

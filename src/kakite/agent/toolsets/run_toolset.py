@@ -38,10 +38,16 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
     stack.push_async_callback(toolset.close)
     await toolset.open()
     further, beginning = None, StartNotifier()
-    if tooling.servers:
+    if tooling.servers or parts.client_servers:
         folder = parts.record.folder / "servers"
         further = await open_external_servers(
-            stack, tooling, folder, rules=parts.rules, approver=parts.approver, begins=beginning.notify
+            stack,
+            tooling,
+            folder,
+            rules=parts.rules,
+            approver=parts.approver,
+            begins=beginning.notify,
+            given=parts.client_servers,
         )
         for name, error in further.missing.items():
             parts.listener(ResourceMissing(what=name, code=error.code, message=error.message))

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from prompt_toolkit import PromptSession
@@ -32,6 +31,7 @@ from kakite.cli.chat.questions import format_rule_scope, render_question
 from kakite.cli.chat.slash_commands import COMMANDS, ChatCommands
 from kakite.cli.chat.view import ChatView
 from kakite.cli.exit_codes import run_until_signal
+from kakite.cli.session_setup import open_other_model
 from kakite.errors import KakiteError
 from kakite.host import ApprovalRequest, ApprovalResponse
 from kakite.workspace import ensure_state_folder
@@ -315,13 +315,9 @@ class ChatTerminal:
         Raises:
             KakiteError: there is no such provider, or its key is missing.
         """
-        from kakite.cli.agent.worker import open_task_model
-
         session = await self.get_session()
-        other = name.partition(":")[0] != session.run.task.model.partition(":")[0]
-        base_url = None if other else session.run.task.base_url
-        task = replace(session.run.task, model=name, base_url=base_url)
-        session.set_model(name, base_url, await asyncio.to_thread(open_task_model, task))
+        base_url, model = await asyncio.to_thread(open_other_model, session.run.task, name)
+        session.set_model(name, base_url, model)
 
     async def edit_text(self, text: str) -> str:
         """Let the person change a text in their editor."""

@@ -1,0 +1,242 @@
+"""A session that an editor has opened: its events become updates, its questions requests for permission."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from acp import RequestError, schema
+
+from kakite.agent.acp.content import to_message_parts
+from kakite.agent.acp.updates import (
+    EditedFiles,
+    Update,
+    get_tool_kind,
+    iter_replay,
+    iter_updates,
+    list_locations,
+    message_chunk,
+)
+from kakite.agent.context_holder import ContextHolder
+from kakite.agent.observe.event_log import build_event_log
+from kakite.agent.observe.events import RunEvent, RunListener
+from kakite.agent.run.machine import describe
+from kakite.agent.run.state import RunState
+from kakite.agent.run.store import RunFolder
+from kakite.agent.session.context import SlashCommand
+from kakite.agent.session.prepared import PreparedSession
+from kakite.agent.session.session import Session
+from kakite.host import ApprovalRequest, ApprovalResponse
+from kakite.models.messages import UserMessage
+
+log = logging.getLogger(__name__)
+
+
+class AcpClient(Protocol):
+    """What we ask of the editor."""
+
+    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
+        """Show an update."""
+        ...
+
+    async def request_permission(
+        self,
+        session_id: str,
+        tool_call: schema.ToolCallUpdate,
+        options: list[schema.PermissionOption],
+        **kwargs: Any,
+    ) -> schema.RequestPermissionResponse:
+        """Ask the person about a call."""
+        ...
+
+
+@dataclass(kw_only=True)
+class OpenSession:
+    """A session that is open, and the updates that are on their way to the editor."""
+
+    client: AcpClient
+    files: EditedFiles
+    session_id: str = ""
+    session: Session | None = None
+    """None until its first prompt: then its sandbox and tools are made ready."""
+    cancelled: bool = False
+    """Whether the turn that is about to begin was cancelled meanwhile."""
+    models: tuple[str, ...] = ()
+    """Those that the person's settings name."""
+    _prepared: PreparedSession | None = None
+    _lock: ContextHolder[None] | None = None
+    _holder: ContextHolder[Session] | None = None
+    _queue: asyncio.Queue[Update] = field(default_factory=asyncio.Queue[Update])
+    _sender: asyncio.Task[None] | None = None
+
+    @property
+    def run(self) -> RunState:
+        """The session as it stands."""
+        assert self._prepared is not None
+        return self.session.run if self.session else self._prepared.run
+
+    @property
+    def commands(self) -> tuple[SlashCommand, ...]:
+        """The commands of the project and the person."""
+        assert self._prepared is not None
+        return self._prepared.context.commands
+
+    async def begin(self, prepared: PreparedSession) -> None:
+        """Hold the session for this process, and send what happens in it.
+
+        Raises:
+            RunStoreError: another process works on it.
+        """
+        record = prepared.deps.record
+        self._prepared, self.session_id = prepared, record.id
+        self.files.inside = prepared.deps.sandbox.project
+        self._lock = ContextHolder(_hold_record(record))
+        await self._lock.enter()
+        self._holder = ContextHolder(prepared.open())
+        self._sender = asyncio.create_task(self._send_forever())
+
+    async def build_message(self, blocks: Sequence[Any]) -> UserMessage:
+        """Return the message that a prompt's blocks make."""
+        assert self._prepared is not None
+        text, images = to_message_parts(blocks, self.files.project)
+        return await asyncio.to_thread(self._prepared.context.build_message, text, images)
+
+    async def start(self) -> Session:
+        """Return the session with its sandbox and tools.
+
+        Raises:
+            KakiteError: they cannot be made ready.
+        """
+        if self.session is None:
+            assert self._holder is not None
+            self.session = await self._holder.enter()
+        return self.session
+
+    def show(self, event: RunEvent) -> None:
+        """Send what an event stands for. A RunListener."""
+        for update in iter_updates(event, self.files):
+            self.send(update)
+
+    def send(self, update: Update) -> None:
+        """Send an update after those before it."""
+        self._queue.put_nowait(update)
+
+    async def flush(self) -> None:
+        """Wait until all updates are sent."""
+        await self._queue.join()
+
+    async def replay(self) -> None:
+        """Show all that was said and done."""
+        stored = await asyncio.to_thread(lambda: list(build_event_log(self.run)))
+        for update in iter_replay(stored, self.files):
+            self.send(update)
+        await self.flush()
+
+    async def compact(self) -> None:
+        """Shorten what the model is shown, and say so.
+
+        Raises:
+            KakiteError: the model could not be asked for the summary, or a turn is running.
+        """
+        session = await self.start()
+        before, _ = await session.count_context_tokens()
+        await session.compact()
+        used, window = await session.count_context_tokens()
+        told = f"The next request takes about {used} tokens; before, it would have taken {before}."
+        self.send(message_chunk(told))
+        self.send(schema.UsageUpdate(session_update="usage_update", used=used, size=window))
+
+    async def _send_forever(self) -> None:
+        while True:
+            update = await self._queue.get()
+            try:
+                await self.client.session_update(self.session_id, update)
+            except (ConnectionError, RequestError, OSError) as error:
+                log.warning("an update was lost: %s", error)
+            finally:
+                self._queue.task_done()
+
+    async def close(self) -> None:
+        """End all that runs of it."""
+        if self.session is not None:
+            self.session.interrupt()
+        for holder in filter(None, (self._holder, self._lock)):
+            await holder.close()
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.wait([self._sender])
+
+
+async def open_session(
+    client: AcpClient,
+    project: Path,
+    prepare: Callable[[PermissionApprover, RunListener], PreparedSession],
+) -> OpenSession:
+    """Return a session that is held for this process; its sandbox and tools start with its first prompt.
+
+    Raises:
+        RequestError: it is a session of another folder.
+        KakiteError: it cannot be had.
+    """
+    opened = OpenSession(client=client, files=EditedFiles(project=project, inside=str(project)))
+    prepared = await asyncio.to_thread(prepare, PermissionApprover(opened=opened), opened.show)
+    if not await asyncio.to_thread(os.path.samefile, prepared.project, project):
+        raise RequestError.invalid_params({"cwd": f"the session is one of `{prepared.project}`"})
+    await opened.begin(prepared)
+    return opened
+
+
+@asynccontextmanager
+async def _hold_record(record: RunFolder) -> AsyncGenerator[None]:
+    with record.lock():
+        yield
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionApprover:
+    """Asks the editor's person. An Approver."""
+
+    opened: OpenSession
+
+    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
+        """Ask for permission, and wait for the answer."""
+        opened, call = self.opened, question.call
+        await opened.flush()  # the call is shown before the question about it
+        shown = schema.ToolCallUpdate(
+            tool_call_id=call.id,
+            title=describe(call),
+            kind=get_tool_kind(call.name, call.arguments),
+            status="pending",
+            content=opened.files.show_preview(call.id, question.diff) or None,
+            locations=list_locations(opened.files, call.arguments) or None,
+            raw_input=call.arguments,
+        )
+        try:
+            answer = await opened.client.request_permission(
+                opened.session_id, shown, _build_permission_options(question)
+            )
+        except RequestError as error:
+            reason = f"the editor could not ask: {error}"
+            return ApprovalResponse(allowed=False, reason=reason, nobody=True)
+        match answer.outcome:
+            case schema.AllowedOutcome(option_id="once"):
+                return ApprovalResponse(allowed=True)
+            case schema.AllowedOutcome(option_id="tool"):
+                return ApprovalResponse(allowed=True, remember="tool")
+            case _:
+                return ApprovalResponse(allowed=False, reason="the person said no")
+
+
+def _build_permission_options(question: ApprovalRequest) -> list[schema.PermissionOption]:
+    always = f"Always allow {question.tool or question.call.name} in this session"
+    return [
+        schema.PermissionOption(option_id="once", name="Allow", kind="allow_once"),
+        schema.PermissionOption(option_id="tool", name=always, kind="allow_always"),
+        schema.PermissionOption(option_id="no", name="Reject", kind="reject_once"),
+    ]

@@ -1,0 +1,78 @@
+"""What a person can choose in a session: modes, options, commands. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from acp import schema
+
+if TYPE_CHECKING:
+    from kakite.agent.run.state import RunState
+    from kakite.agent.session.context import SlashCommand
+
+MODES = (
+    ("ask", "Ask", "Kakite asks before each edit and command"),
+    ("edits", "Edit", "Kakite edits files without asking, and asks before each command"),
+    ("all", "Everything", "Kakite asks nothing"),
+    ("plan", "Plan", "The model only looks, and answers with a plan"),
+)
+COMPACT = "compact"
+"""The command that shortens what the model is shown."""
+
+
+def build_modes(run: RunState) -> schema.SessionModeState:
+    """Return the modes, and which one is on."""
+    modes = [schema.SessionMode(id=name, name=shown, description=told) for name, shown, told in MODES]
+    return schema.SessionModeState(current_mode_id=run.task.approve, available_modes=modes)
+
+
+def build_options(run: RunState, models: Iterable[str]) -> list[Any]:
+    """Return the options as they stand; of models those, and the one that is on."""
+    modes = [
+        schema.SessionConfigSelectOption(value=name, name=shown, description=told)
+        for name, shown, told in MODES
+    ]
+    names = dict.fromkeys((run.task.model, *models))
+    choices = [schema.SessionConfigSelectOption(value=name, name=name) for name in names if name]
+    return [
+        _build_select("mode", "What goes without asking", run.task.approve, modes),
+        _build_select("model", "Model", run.task.model, choices),
+    ]
+
+
+def build_commands(own: Sequence[SlashCommand]) -> schema.AvailableCommandsUpdate:
+    """Return the update that names all commands: the project's and the person's, and ours."""
+    commands = [
+        schema.AvailableCommand(
+            name=COMPACT, description="Shorten what the model is shown of the conversation"
+        ),
+        *(
+            schema.AvailableCommand(
+                name=command.name,
+                description=command.description or f"Send the message of {command.path}",
+                input=_build_input(command),
+            )
+            for command in own
+            if command.name != COMPACT
+        ),
+    ]
+    return schema.AvailableCommandsUpdate(
+        session_update="available_commands_update", available_commands=commands
+    )
+
+
+def _build_input(command: SlashCommand) -> schema.AvailableCommandInput:
+    hint = command.argument_hint or "what to add"
+    return schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint=hint))
+
+
+def _build_select(
+    option: Literal["mode", "model"],
+    name: str,
+    current: str,
+    choices: list[schema.SessionConfigSelectOption],
+) -> schema.SessionConfigOptionSelect:
+    return schema.SessionConfigOptionSelect(
+        type="select", id=option, name=name, category=option, current_value=current, options=choices
+    )

@@ -826,6 +826,20 @@ async def test_a_long_result_is_cut_and_its_whole_kept(project: Opened) -> None:
     assert Path(found[1]).read_text(encoding="utf-8") == text
 
 
+async def test_a_call_that_outlives_the_host_has_its_line_too(project: Opened) -> None:
+    waiting = project.scripts / "waiting"
+    project.write(
+        {"one": project.told("one", tool("wait"), does={"wait": {"wait": str(waiting)}})}, user=True
+    )
+    async with project.open(HostOptions(rules=EVERYTHING)) as host:
+        await host.list_tools()
+        stuck = asyncio.create_task(host.call(call("one__wait")))
+        await until(waiting.exists)
+    stuck.cancel()
+    await asyncio.wait([stuck])
+    await until(lambda: [line["tool"] for line in project.trace] == ["wait"])
+
+
 async def test_each_call_is_one_line_of_the_trace_and_arguments_only_if_wanted(project: Opened) -> None:
     entry = {**project.told("server", tool("say")), "env": {"KEY": "${KEY}"}}
     project.write({"server": entry}, user=True)

@@ -174,13 +174,13 @@ async def open_host(
     )
     # Calls do not wait for the trace to be written.
     with ThreadPoolExecutor(1, thread_name_prefix="kakite-trace") as writer:
-        async with run_host(surroundings, ConsentStore(state), options.only) as host:
-            await host.reload()
-            tracing = _AuditLogWriter(_build_audit_log(options, surroundings), writer)
-            try:
+        tracing = _AuditLogWriter(_build_audit_log(options, surroundings), writer)
+        try:
+            async with run_host(surroundings, ConsentStore(state), options.only) as host:
+                await host.reload()
                 yield _build_toolset(host, surroundings, options, tracing)
-            finally:
-                tracing.flush()
+        finally:
+            tracing.close()
 
 
 def _build_toolset(
@@ -213,9 +213,13 @@ class _AuditLogWriter:
         self._trace = trace
         self._writer = writer
         self._due: list[CallOutcome] = []
+        self._closed = False
 
     def record(self, settled: CallOutcome) -> None:
         annotate(settled)
+        if self._closed:  # a call that outlived the host, and ends only now
+            self._trace.record(settled)
+            return
         self._due.append(settled)
         if len(self._due) == 1:
             asyncio.get_running_loop().call_later(_WRITE_DELAY, self.flush)
@@ -225,6 +229,11 @@ class _AuditLogWriter:
         due, self._due = self._due, []
         if due:
             self._writer.submit(self._trace.record, *due)
+
+    def close(self) -> None:
+        """Write what is due; what comes later is written at once."""
+        self.flush()
+        self._closed = True
 
 
 class _TimePausingApprover:

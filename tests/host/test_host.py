@@ -831,7 +831,7 @@ async def test_a_call_that_outlives_the_host_has_its_line_too(project: Opened) -
     project.write(
         {"one": project.told("one", tool("wait"), does={"wait": {"wait": str(waiting)}})}, user=True
     )
-    async with project.open(HostOptions(rules=EVERYTHING)) as host:
+    async with project.open() as host:
         await host.list_tools()
         stuck = asyncio.create_task(host.call(call("one__wait")))
         await until(waiting.exists)

@@ -197,6 +197,41 @@ def test_a_program_answers_questions_and_sends_several_messages(home: Path, proj
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
 
 
+def ask() -> dict[str, Any]:
+    choices = [{"label": "red", "description": "like fire"}, {"label": "blue"}]
+    return {"calls": [{"tool": "ask_person", "arguments": {"question": "Which?", "choices": choices}}]}
+
+
+def test_a_program_answers_what_the_model_asks(home: Path, project: Path) -> None:
+    heard = {"say": "Green.", "expect": {"tool_result": {"contains": ["green"]}}}
+    none = {"say": "Red.", "expect": {"tool_result": {"contains": ["no answer"]}}}
+    with (
+        run_scenario_server(script(ask(), heard, ask(), none)) as server,
+        driven(server, home, project) as lines,
+    ):
+        lines.send(type="prompt", text="paint it")
+        question = lines.wait_for("question")
+        assert (question["text"], question["choices"][1]) == ("Which?", {"label": "blue", "description": ""})
+        lines.send(type="answer", id="other", text="x")
+        assert lines.wait_for("error")["code"] == "bad_input"
+        lines.send(type="answer", id=question["id"], text="green")
+        assert lines.wait_for("turn_ended")["text"] == "Green."
+        lines.send(type="prompt", text="and the other?")
+        lines.wait_for("question")
+        assert lines.end() == 0  # nobody is there any more: the turn ends without an answer
+        assert lines.wait_for("turn_ended")["text"] == "Red."
+
+
+def test_one_answer_has_no_questions(home: Path, project: Path) -> None:
+    refused = {"say": "Red.", "expect": {"tool_result": {"is_error": True}}}
+    with run_scenario_server(script(ask(), refused)) as server:
+        done = chat(server, home, project, "-p", "paint it", "--output", "jsonl")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [
+        line["code"] for line in results if line.get("tool") == "ask_person" and line["type"] == "result"
+    ] == ["unknown_tool"]
+
+
 def test_a_program_interrupts_a_turn(home: Path, project: Path) -> None:
     waits = {"calls": [{"tool": "run_command", "arguments": {"command": "touch begun; sleep 1000"}}]}
     with (

@@ -19,6 +19,13 @@ from acp import PROTOCOL_VERSION, RequestError, schema
 
 from kakite import __version__
 from kakite.agent.acp.content import to_message_parts
+from kakite.agent.acp.questions import (
+    build_question_call,
+    build_question_form,
+    build_question_options,
+    parse_form_answer,
+    parse_option_answer,
+)
 from kakite.agent.acp.updates import (
     EditedFiles,
     Update,
@@ -29,10 +36,11 @@ from kakite.agent.acp.updates import (
 )
 from kakite.agent.context_holder import ContextHolder
 from kakite.agent.observe.event_log import build_event_log
-from kakite.agent.observe.events import RunEvent, TurnEndReason
+from kakite.agent.observe.events import RunEvent, ToolCallEvent, TurnEndReason
 from kakite.agent.run.machine import describe
 from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder
+from kakite.agent.session.person_questions import PersonQuestion
 from kakite.agent.session.prepared import PreparedSession
 from kakite.agent.session.session import Session, SessionMode
 from kakite.errors import KakiteError
@@ -78,6 +86,10 @@ class AcpClient(Protocol):
         """Ask the person about a call."""
         ...
 
+    async def create_elicitation(self, message: str, mode: Any, **kwargs: Any) -> Any:
+        """Ask the person to fill in a form. Only where the editor has forms."""
+        ...
+
 
 class SessionFactory(Protocol):
     """Makes sessions of the person's settings."""
@@ -103,11 +115,15 @@ class _OpenSession:
 
     client: AcpClient
     files: EditedFiles
+    has_forms: bool = False
+    """Whether the editor can show one."""
     session_id: str = ""
     session: Session | None = None
     """None until its first prompt: then its sandbox and tools are made ready."""
     cancelled: bool = False
     """Whether the turn that is about to begin was cancelled meanwhile."""
+    last_call: str = ""
+    """The id of the call that was shown last."""
     _prepared: PreparedSession | None = None
     _lock: ContextHolder[None] | None = None
     _holder: ContextHolder[Session] | None = None
@@ -153,6 +169,8 @@ class _OpenSession:
 
     def show(self, event: RunEvent) -> None:
         """Send what an event stands for. A RunListener."""
+        if isinstance(event, ToolCallEvent):
+            self.last_call = event.id
         for update in iter_updates(event, self.files):
             self.send(update)
 
@@ -193,7 +211,7 @@ async def _hold_record(record: RunFolder) -> AsyncGenerator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PermissionApprover:
-    """Asks the editor's person. An Approver."""
+    """Asks the editor's person. A PersonApprover."""
 
     opened: _OpenSession
 
@@ -225,6 +243,24 @@ class _PermissionApprover:
             case _:
                 return ApprovalResponse(allowed=False, reason="the person said no")
 
+    async def ask_person(self, question: PersonQuestion) -> str | None:
+        """Ask the model's own question: by a form, or by a request for permission."""
+        opened = self.opened
+        await opened.flush()
+        try:
+            if opened.has_forms:
+                form = build_question_form(question, opened.session_id, opened.last_call)
+                return parse_form_answer(await opened.client.create_elicitation(question.text, form))
+            answer = await opened.client.request_permission(
+                opened.session_id,
+                build_question_call(question, opened.last_call),
+                build_question_options(question),
+            )
+        except RequestError as error:
+            log.warning("the editor could not ask: %s", error)
+            return None
+        return parse_option_answer(question, answer)
+
 
 def _build_permission_options(question: ApprovalRequest) -> list[schema.PermissionOption]:
     always = f"Always allow {question.tool or question.call.name} in this session"
@@ -242,6 +278,7 @@ class AcpAgent:
         self._factory = factory
         self._client: AcpClient | None = None
         self._sessions: dict[str, _OpenSession] = {}
+        self._has_forms = False
 
     def on_connect(self, conn: Any) -> None:
         """Take the connection to the editor."""
@@ -255,11 +292,13 @@ class AcpAgent:
     async def initialize(
         self,
         protocol_version: int,
-        client_capabilities: schema.ClientCapabilities | None = None,  # noqa: ARG002 - the protocol's parameter
+        client_capabilities: schema.ClientCapabilities | None = None,
         client_info: schema.Implementation | None = None,  # noqa: ARG002 - the protocol's parameter
         **_more: Any,
     ) -> schema.InitializeResponse:
-        """Say what this agent can do."""
+        """Say what this agent can do, and take note of what the editor can."""
+        forms = client_capabilities.elicitation if client_capabilities else None
+        self._has_forms = forms is not None and forms.form is not None
         capabilities = schema.AgentCapabilities(
             load_session=True,
             prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
@@ -419,7 +458,8 @@ class AcpAgent:
 
     async def _open(self, project: Path, stored: RunFolder | None) -> _OpenSession:
         assert self._client is not None
-        opened = _OpenSession(client=self._client, files=EditedFiles(project=project, inside=str(project)))
+        files = EditedFiles(project=project, inside=str(project))
+        opened = _OpenSession(client=self._client, files=files, has_forms=self._has_forms)
         approver = _PermissionApprover(opened=opened)
         try:
             prepared = await asyncio.to_thread(self._factory.prepare, project, approver, opened.show, stored)

@@ -7,7 +7,7 @@ request. The state is stored after every step, as that of a run: any process can
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.turns import TurnExecutor, record_usage
 from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
+from kakite.agent.session.person_questions import PersonApprover, create_ask_person_tool
 from kakite.agent.session.session_context import SessionContext
 from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
@@ -37,6 +38,7 @@ from kakite.host import MODES
 from kakite.models.messages import UserMessage
 from kakite.models.model import Model, connect_model
 from kakite.sandbox import AUTO
+from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.toolset import Tool, ToolCall
 
 SessionMode = Literal["ask", "edits", "all", "plan"]
@@ -97,10 +99,17 @@ async def open_session(
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
         patience = TimedApprover(deps.approver)
+        deps = replace(deps, builtin=(*deps.builtin, *_build_own_tools(deps, patience)))
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
         session = Session(run, deps, toolset, patience, context=context, checkpoints=checkpoints)
         stack.push_async_callback(session.close)
         yield session
+
+
+def _build_own_tools(deps: SessionDeps, patience: TimedApprover) -> Iterator[FunctionTool]:
+    """Yield the tools that work on the session itself, or on its person."""
+    if isinstance(deps.approver, PersonApprover):
+        yield create_ask_person_tool(deps.approver, patience)
 
 
 class Session:

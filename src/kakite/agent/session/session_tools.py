@@ -6,8 +6,8 @@ import asyncio
 
 from kakite.agent.session.context import Skill, read_skill
 from kakite.tools.arguments import ToolError, suggest_name
-from kakite.tools.function_toolset import FunctionTool, FunctionToolset
-from kakite.tools.toolset import JsonObject, Tool, ToolResult, Toolset
+from kakite.tools.function_toolset import FunctionTool
+from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
 READ_SKILL = Tool(
     name="read_skill",
@@ -27,9 +27,9 @@ READ_SKILL = Tool(
 )
 
 
-def build_session_tools(skills: tuple[Skill, ...]) -> Toolset:
-    """Return the toolset of a session with these skills."""
-    return FunctionToolset(*([_create_read_skill_tool(skills)] if skills else []))
+def build_session_tools(skills: tuple[Skill, ...]) -> tuple[FunctionTool, ...]:
+    """Return the tools that a session's settings and files decide on; ``open_session`` adds its own."""
+    return (_create_read_skill_tool(skills),) if skills else ()
 
 
 def _create_read_skill_tool(skills: tuple[Skill, ...]) -> FunctionTool:

@@ -18,6 +18,7 @@ from kakite.host.policy.matchers import PathContext
 from kakite.processes import Network
 from kakite.sandbox import Sandbox
 from kakite.tools.editor.edit_formats import EditFormat, resolve_format
+from kakite.tools.function_toolset import FunctionToolset
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 
@@ -46,7 +47,7 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
         for name, error in further.missing.items():
             parts.listener(ResourceMissing(what=name, code=error.code, message=error.message))
     own = await toolset.list_tools()
-    builtin = await parts.builtin.list_tools() if parts.builtin else ()
+    builtin = tuple(offer.tool for offer in parts.builtin)
     others = await further.toolset.list_tools() if further else ()
     listed = ListedTools(own=own, builtin=builtin, others=others)
     return RunToolset(run, parts, toolset, further, beginning, listed)
@@ -123,11 +124,8 @@ class RunToolset:
             place=lambda _server: inside,
         )
         self._approved = ApprovedToolset(toolset, rules=parts.rules, approver=parts.approver, setting=setting)
-        self._builtin = (
-            ApprovedToolset(parts.builtin, rules=parts.rules, approver=parts.approver, setting=setting)
-            if parts.builtin
-            else None
-        )
+        builtin = FunctionToolset(*parts.builtin)
+        self._builtin = ApprovedToolset(builtin, rules=parts.rules, approver=parts.approver, setting=setting)
         self._skills = parts.skills
         self._own = frozenset(tool.name for tool in listed.own)
         self._builtin_names = frozenset(tool.name for tool in listed.builtin) - self._own
@@ -177,7 +175,7 @@ class RunToolset:
         self._beginning.note = begins
         if call.name in self._own:
             return await self._approved.call(call)
-        if self._builtin and call.name in self._builtin_names:
+        if call.name in self._builtin_names:
             return await self._builtin.call(call)
         if self._further and any(tool.name == call.name for tool in self._tools):
             return await self._further.call(call)

@@ -1,0 +1,52 @@
+"""``kakite chat`` at a real terminal: what the session's own tools show, and the keys that answer."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kakite_testing.fake_providers import run_scenario_server
+from tests.cli.program import argv, environment
+from tests.cli.terminal import Terminal
+from tests.cli.test_chat import KEY, arguments, ask, script
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def talking(tmp_path: Path, *turns: dict[str, Any]) -> Generator[Terminal]:
+    """Yield a terminal in which the first message was sent; afterwards the person leaves."""
+    for name in ("person", "project"):
+        (tmp_path / name).mkdir()
+    env = environment(tmp_path / "person", OPENAI_API_KEY=KEY, PROMPT_TOOLKIT_NO_CPR="1")
+    with run_scenario_server(script(*turns)) as server:
+        words = argv(*arguments(server, "go"))
+        terminal = Terminal(words, env, tmp_path / "project")
+        try:
+            yield terminal
+            terminal.press("\x03\x03")
+            assert terminal.wait() == 0
+        finally:
+            terminal.program.kill()
+            terminal.program.wait()
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [("2\r", "blue"), ("like the sea\r", "like the sea"), ("\x1b", "no answer"), ("\x03", "no answer")],
+)
+def test_a_question_is_answered_by_a_number_by_words_or_not_at_all(
+    tmp_path: Path, keys: str, told: str
+) -> None:
+    heard = {"say": "Understood.", "expect": {"tool_result": {"is_error": False, "contains": [told]}}}
+    with talking(tmp_path, ask(), heard) as terminal:
+        terminal.expect("? Which?")
+        terminal.expect("1. red  like fire")
+        terminal.expect("2. blue")
+        terminal.expect("Type a number")
+        terminal.press(keys)
+        terminal.expect("Understood.")

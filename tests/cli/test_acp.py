@@ -230,6 +230,24 @@ async def test_the_model_asks_by_a_form_or_by_options(
         assert [each.tool_call_id for each in editor.questions] == [call.tool_call_id]
 
 
+async def test_the_checklist_is_a_plan_also_when_the_session_is_loaded(home: Path, project: Path) -> None:
+    steps = [{"text": "read", "status": "completed"}, {"text": "write", "status": "in_progress"}]
+    calls = {"calls": [{"tool": "update_plan", "arguments": {"steps": steps}}]}
+    first, later = Editor(), Editor()
+    with run_scenario_server(script(calls, {"say": "Fine."})) as server:
+        async with connected(server, home, first) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        async with connected(server, home, later) as (conn, _):
+            await conn.load_session(cwd=str(project), session_id=session.session_id, mcp_servers=[])
+    for editor in (first, later):
+        (shown,) = editor.of_kind("plan")
+        assert [(each.content, each.status) for each in shown.entries] == [
+            ("read", "completed"),
+            ("write", "in_progress"),
+        ]
+
+
 async def test_modes_are_switched_and_links_and_pictures_go_along(home: Path, project: Path) -> None:
     told = {"say": "Done.", "expect": {"last_contains": ["look at @a.py", "[image/png, 70 bytes]"]}}
     dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

@@ -50,3 +50,13 @@ def test_a_question_is_answered_by_a_number_by_words_or_not_at_all(
         terminal.expect("Type a number")
         terminal.press(keys)
         terminal.expect("Understood.")
+
+
+def test_the_checklist_is_shown_when_it_changes(tmp_path: Path) -> None:
+    steps = [{"text": "read", "status": "completed"}, {"text": "write\x1b[2J", "status": "in_progress"}]
+    calls = {"calls": [{"tool": "update_plan", "arguments": {"steps": steps}}]}
+    with talking(tmp_path, calls, {"say": "Understood."}) as terminal:
+        terminal.expect("☑ read")
+        terminal.expect("▸ write")
+        terminal.expect("Understood.")
+        assert "write\x1b[2J" not in terminal.raw

@@ -7,7 +7,7 @@ reads them in the project.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -15,8 +15,8 @@ from typing import Any, cast
 from acp import schema
 
 from kakite.agent.observe import events
+from kakite.agent.run.checklist import ChecklistStep
 from kakite.agent.run.machine import describe
-from kakite.agent.run.state import Plan
 from kakite.errors import KakiteError
 from kakite.tools.toolset import JsonObject, ToolCall
 from kakite.workspace import Workspace
@@ -53,6 +53,8 @@ _KINDS: Mapping[str, schema.ToolKind] = {
     "poll_command": "execute",
     "stop_command": "execute",
     "fetch_page": "fetch",
+    "ask_person": "think",
+    "update_plan": "think",
 }
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 
@@ -221,12 +223,9 @@ def to_tool_result(event: events.ToolResultEvent, diffs: list[ToolContent]) -> s
     )
 
 
-def to_plan(plan: Plan) -> schema.AgentPlanUpdate:
-    """Return the update that shows a plan, and what of it is done."""
-    entries = [
-        schema.PlanEntry(content=step, priority="medium", status="completed" if done else "pending")
-        for step, done in plan.to_checklist()
-    ]
+def to_plan(steps: Sequence[ChecklistStep]) -> schema.AgentPlanUpdate:
+    """Return the update that shows the checklist."""
+    entries = [schema.PlanEntry(content=each.text, priority="medium", status=each.status) for each in steps]
     return schema.AgentPlanUpdate(session_update="plan", entries=entries)
 
 
@@ -246,6 +245,8 @@ def iter_updates(event: events.RunEvent, files: EditedFiles) -> Iterator[Update]
             yield to_tool_call(event, files)
         case events.ToolResultEvent():
             yield to_tool_result(event, files.show_result(event.id))
+        case events.PlanUpdated(steps=steps):
+            yield to_plan(steps)
         case events.TurnEnded(context_tokens=used, context_window=window, usage=usage):
             cost = schema.Cost(amount=usage.cost_usd, currency="USD") if usage.cost_usd else None
             yield schema.UsageUpdate(session_update="usage_update", used=used, size=window, cost=cost)
@@ -266,5 +267,7 @@ def iter_replay(stored: list[events.StoredEvent], files: EditedFiles) -> Iterato
                 yield to_tool_call(event, files)
             case events.ToolResultEvent(diff=diff):
                 yield to_tool_result(event, [text_content(f"```diff\n{diff}\n```")] if diff else [])
+            case events.PlanUpdated(steps=steps):
+                yield to_plan(steps)
             case _:
                 continue

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from kakite.agent.run.checklist import ChecklistStep
 from kakite.agent.run.limits import RunUsage, UsageLimits
 from kakite.agent.run.state import ReachedLimit, RunStatus, StepKind
 from kakite.models.messages import Finish, Usage
@@ -113,6 +114,14 @@ class RunStepEvent:
     code: str
     seconds: float
     exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanUpdated:
+    """A session's model has updated its checklist, which is now this."""
+
+    type: ClassVar[str] = "plan_updated"
+    steps: tuple[ChecklistStep, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +277,7 @@ StoredEvent = (
     | ToolCallEvent
     | ToolResultEvent
     | RunStepEvent
+    | PlanUpdated
     | RunSummaryEvent
 )
 """What can be built again from a stored run."""

@@ -32,6 +32,7 @@ from kakite.agent.run.turns import TurnExecutor, record_usage
 from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
 from kakite.agent.session.person_questions import PersonApprover, create_ask_person_tool
 from kakite.agent.session.session_context import SessionContext
+from kakite.agent.session.session_tools import create_update_plan_tool
 from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
 from kakite.host import MODES
@@ -108,6 +109,7 @@ async def open_session(
 
 def _build_own_tools(deps: SessionDeps, patience: TimedApprover) -> Iterator[FunctionTool]:
     """Yield the tools that work on the session itself, or on its person."""
+    yield create_update_plan_tool()
     if isinstance(deps.approver, PersonApprover):
         yield create_ask_person_tool(deps.approver, patience)
 

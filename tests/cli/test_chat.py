@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +232,53 @@ def test_one_answer_has_no_questions(home: Path, project: Path) -> None:
     assert [
         line["code"] for line in results if line.get("tool") == "ask_person" and line["type"] == "result"
     ] == ["unknown_tool"]
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<h1>Head</h1><script>x</script>")
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's
+        """Say nothing."""
+
+
+@contextmanager
+def page_server() -> Generator[int]:
+    with HTTPServer(("127.0.0.1", 0), _Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join(WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (("--network", "open", "--hosts", "127.0.0.1:{port}"), ""),
+        (("--network", "registries", "--hosts", "127.0.0.1:{port}"), ""),
+        (("--network", "open"), "host_denied"),
+        (("--network", "off"), "unknown_tool"),
+    ],
+)
+def test_a_page_is_fetched_as_far_as_the_network_goes(
+    home: Path, project: Path, flags: tuple[str, ...], code: str
+) -> None:
+    with page_server() as port:
+        call = {"tool": "fetch_page", "arguments": {"url": f"http://127.0.0.1:{port}/"}}
+        with run_scenario_server(script({"calls": [call]}, {"say": "Read."})) as server:
+            words = [each.format(port=port) for each in flags]
+            done = chat(server, home, project, "-p", "go", "--approve", "all", "--output", "jsonl", *words)
+    assert done.code == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    (result,) = [line for line in told if line["type"] == "result" and "tool" in line]
+    assert result["code"] == code
+    assert ("# Head" in result["text"], "script" in result["text"]) == (not code, False)
 
 
 def test_a_program_interrupts_a_turn(home: Path, project: Path) -> None:

@@ -21,6 +21,7 @@ from kakite.host import MODES, Approver, DenyingApprover
 from kakite.models.messages import UserMessage
 from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.sandbox import SandboxSpec, open_sandbox
+from kakite.tools.function_toolset import FunctionTool
 
 
 @dataclass(kw_only=True)
@@ -34,6 +35,7 @@ class Chat:
     kind: str = "local"
     approve: str = "all"
     approver: Approver = field(default_factory=DenyingApprover)
+    builtin: tuple[FunctionTool, ...] = ()
     events: list[RunEvent] = field(default_factory=list[RunEvent])
 
     @asynccontextmanager
@@ -62,6 +64,7 @@ class Chat:
             model=ScriptedModel(scenario),
             rules=MODES["all"],
             approver=self.approver,
+            builtin=self.builtin,
             stream=True,
             listener=self.events.append,
         )

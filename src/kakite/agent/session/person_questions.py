@@ -14,10 +14,47 @@ from kakite.tools.arguments import ToolError
 from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
-ASK_PERSON = "ask_person"
-"""The name of the tool."""
 MIN_CHOICES, MAX_CHOICES = 2, 6
 _NO_ANSWER = "The person gave no answer. Choose yourself and say what you chose, or ask in your last message."
+
+ASK_PERSON_TOOL = Tool(
+    name="ask_person",
+    title="Ask the person",
+    description=(
+        "Ask the person one question and wait for the answer: one of your choices, or their own words. "
+        "Use it where the answer changes what you do next and nothing here tells it; not for permission, "
+        "which is asked anyway."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "question": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 2000,
+                "description": "The question, one",
+            },
+            "choices": {
+                "type": "array",
+                "minItems": MIN_CHOICES,
+                "maxItems": MAX_CHOICES,
+                "description": "The likely answers, the one you would take first",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "label": {"type": "string", "minLength": 1, "maxLength": 100},
+                        "description": {"type": "string", "maxLength": 500},
+                    },
+                    "required": ["label"],
+                    "additionalProperties": False,
+                },
+            },
+        },
+        "required": ["question", "choices"],
+        "additionalProperties": False,
+    },
+    effect="read",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,40 +98,7 @@ def create_ask_person_tool(person: PersonApprover, patience: TimedApprover) -> F
             answer = await person.ask_person(question)
         return ToolResult(text=answer or _NO_ANSWER, details={"answer": answer or None})
 
-    tool = Tool(
-        name=ASK_PERSON,
-        title="Ask the person",
-        description=(
-            "Ask the person one question and wait for the answer: one of your choices, or their own words. "
-            "Use it where the answer changes what you do next and nothing here tells it; not for permission, "
-            "which is asked anyway."
-        ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "question": {"type": "string", "minLength": 1, "maxLength": 2000},
-                "choices": {
-                    "type": "array",
-                    "minItems": MIN_CHOICES,
-                    "maxItems": MAX_CHOICES,
-                    "description": "The likely answers, the one you would take first",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "label": {"type": "string", "minLength": 1, "maxLength": 100},
-                            "description": {"type": "string", "maxLength": 500},
-                        },
-                        "required": ["label"],
-                        "additionalProperties": False,
-                    },
-                },
-            },
-            "required": ["question", "choices"],
-            "additionalProperties": False,
-        },
-        effect="read",
-    )
-    return FunctionTool(tool, perform)
+    return FunctionTool(ASK_PERSON_TOOL, perform)
 
 
 def _parse_question(arguments: JsonObject) -> PersonQuestion:

@@ -248,6 +248,26 @@ async def test_the_checklist_is_a_plan_also_when_the_session_is_loaded(home: Pat
         ]
 
 
+async def test_the_calls_of_a_sub_agent_are_shown_with_its_task(home: Path, project: Path) -> None:
+    tasks = [{"description": "the value", "prompt": "What is a?"}]
+    calls = {"calls": [{"tool": "task", "arguments": {"tasks": tasks}}]}
+    view = {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": "a.py"}}]}
+    editor = Editor()
+    with run_scenario_server(script(calls, view, {"say": "It is 1."}, {"say": "1."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("what is a?")])
+    outer, inner = editor.of_kind("tool_call")
+    assert inner.title.startswith("the value: text_editor")
+    assert inner.tool_call_id != outer.tool_call_id
+    assert [each.tool_call_id for each in editor.of_kind("tool_call_update")] == [
+        inner.tool_call_id,
+        outer.tool_call_id,
+    ]
+    assert editor.text() == "1."
+    assert editor.questions == []
+
+
 async def test_modes_are_switched_and_links_and_pictures_go_along(home: Path, project: Path) -> None:
     told = {"say": "Done.", "expect": {"last_contains": ["look at @a.py", "[image/png, 70 bytes]"]}}
     dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

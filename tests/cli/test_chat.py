@@ -234,6 +234,26 @@ def test_one_answer_has_no_questions(home: Path, project: Path) -> None:
     ] == ["unknown_tool"]
 
 
+def test_what_a_sub_agent_does_comes_as_lines_of_its_own(home: Path, project: Path) -> None:
+    tasks = [{"description": "the value", "prompt": "What is a?"}]
+    calls = {"calls": [{"tool": "task", "arguments": {"tasks": tasks}}]}
+    view = {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": "a.py"}}]}
+    with run_scenario_server(script(calls, view, {"say": "It is 1."}, {"say": "1."})) as server:
+        done = chat(server, home, project, "-p", "what is a?", "--output", "jsonl")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    inner = [line for line in told if line["type"] == "subagent"]
+    assert {line["description"] for line in inner} == {"the value"}
+    assert [line["event"]["type"] for line in inner] == [
+        "request",
+        "reply",
+        "call",
+        "result",
+        "request",
+        "reply",
+    ]
+    assert (told[-1]["text"], told[-1]["usage"]["requests"]) == ("1.", 4)
+
+
 class _Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)

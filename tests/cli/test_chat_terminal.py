@@ -60,3 +60,13 @@ def test_the_checklist_is_shown_when_it_changes(tmp_path: Path) -> None:
         terminal.expect("▸ write")
         terminal.expect("Understood.")
         assert "write\x1b[2J" not in terminal.raw
+
+
+def test_the_calls_of_a_sub_agent_stand_below_its_task(tmp_path: Path) -> None:
+    tasks = [{"description": "the value", "prompt": "What is here?"}]
+    view = {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": "."}}]}
+    calls = {"calls": [{"tool": "task", "arguments": {"tasks": tasks}}]}
+    with talking(tmp_path, calls, view, {"say": "Nothing."}, {"say": "Understood."}) as terminal:
+        terminal.expect("the value: ✓ text_editor: view .")
+        terminal.expect("✓ task")
+        terminal.expect("Understood.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -247,9 +247,23 @@ def iter_updates(event: events.RunEvent, files: EditedFiles) -> Iterator[Update]
             yield to_tool_result(event, files.show_result(event.id))
         case events.PlanUpdated(steps=steps):
             yield to_plan(steps)
+        case events.SubagentEvent():
+            yield from _iter_subagent_updates(event, files)
         case events.TurnEnded(context_tokens=used, context_window=window, usage=usage):
             cost = schema.Cost(amount=usage.cost_usd, currency="USD") if usage.cost_usd else None
             yield schema.UsageUpdate(session_update="usage_update", used=used, size=window, cost=cost)
+        case _:
+            return
+
+
+def _iter_subagent_updates(event: events.SubagentEvent, files: EditedFiles) -> Iterator[Update]:
+    """Yield the updates for the calls of a sub-agent: calls like others, whose titles name its task."""
+    match event.event:
+        case events.ToolCallEvent() as call:
+            shown = to_tool_call(replace(call, id=f"{event.task}/{call.id}"), files)
+            yield shown.model_copy(update={"title": f"{event.description}: {shown.title}"})
+        case events.ToolResultEvent() as result:
+            yield to_tool_result(replace(result, id=f"{event.task}/{result.id}"), [])
         case _:
             return
 

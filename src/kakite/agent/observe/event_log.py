@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeVar, assert_never, cast
+from typing import Any, TypeVar, assert_never, cast, get_args
 
 from kakite.agent.observe.events import (
     ModelReplyEvent,
@@ -59,6 +59,8 @@ def _redact_field(name: str, value: object, redaction: Redaction) -> object:
         return redaction.redact_json(value)
     if isinstance(value, str):
         return redaction.redact(value)
+    if isinstance(value, get_args(RunEvent)):
+        return redact_events((cast("RunEvent", value),), redaction)[0]
     if isinstance(value, tuple):
         return tuple(_redact_item(each, redaction) for each in cast("tuple[str | ChecklistStep, ...]", value))
     return value

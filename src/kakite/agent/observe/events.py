@@ -270,6 +270,18 @@ class TurnEnded:
     """What the whole session has used."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentEvent:
+    """Something happened in a sub-agent of a session."""
+
+    type: ClassVar[str] = "subagent"
+    task: str
+    """The sub-agent's id, unique in its session."""
+    description: str
+    event: RunEvent
+    """An event like any other, of the sub-agent's own conversation."""
+
+
 StoredEvent = (
     TaskEvent
     | UserMessageEvent
@@ -294,6 +306,7 @@ LiveEvent = (
     | TurnStarted
     | SteeringReceived
     | TurnEnded
+    | SubagentEvent
 )
 """What is news while a run goes on."""
 

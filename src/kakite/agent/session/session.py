@@ -33,6 +33,7 @@ from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
 from kakite.agent.session.person_questions import PersonApprover, create_ask_person_tool
 from kakite.agent.session.session_context import SessionContext
 from kakite.agent.session.session_tools import create_update_plan_tool
+from kakite.agent.session.subagents import SubagentParent, SubagentRunner
 from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
 from kakite.host import MODES
@@ -100,9 +101,11 @@ async def open_session(
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
         patience = TimedApprover(deps.approver)
-        deps = replace(deps, builtin=(*deps.builtin, *_build_own_tools(deps, patience)))
+        subagents = SubagentRunner()
+        own = (*_build_own_tools(deps, patience), subagents.create_tool())
+        deps = replace(deps, builtin=(*deps.builtin, *own))
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
-        session = Session(run, deps, toolset, patience, context=context, checkpoints=checkpoints)
+        session = Session(run, deps, toolset, patience, subagents, context=context, checkpoints=checkpoints)
         stack.push_async_callback(session.close)
         yield session
 
@@ -123,6 +126,7 @@ class Session:
         deps: SessionDeps,
         toolset: RunToolset,
         patience: TimedApprover,
+        subagents: SubagentRunner,
         *,
         context: SessionContext | None,
         checkpoints: Checkpoints | None,
@@ -134,6 +138,8 @@ class Session:
         self._context = context
         self._checkpoints = checkpoints
         self._patience = patience
+        self._subagents = subagents
+        subagents.find_parent = self._describe_parent
         self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
         self._emit = deps.listener
         self._steering: list[UserMessage] = []
@@ -332,6 +338,7 @@ class Session:
                     raise
             finally:
                 self._step = None
+                self.run = self._subagents.add_usage(self.run)
 
     async def _perform(self, action: machine.Action) -> RunState:
         await self._turns.finish_recording_usage(self.run)
@@ -410,6 +417,9 @@ class Session:
         if self._checkpoints is None or not first:
             return ()
         return [file.path for file in (await self._checkpoints.compare(first)).files]
+
+    def _describe_parent(self) -> SubagentParent:
+        return SubagentParent(run=self.run, deps=self._deps, toolset=self._toolset)
 
     def _apply_mode(self) -> None:
         mode = self.mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kakite.agent.observe.events import ResourceMissing
@@ -13,7 +13,7 @@ from kakite.agent.run.prompt import PromptInputs, PromptPart, build_prompt_parts
 from kakite.agent.run.state import RunState
 from kakite.agent.toolsets.external import ExternalServers, build_unknown_tool_result, open_external_servers
 from kakite.agent.toolsets.sandbox_tools import EditorError, SandboxToolset
-from kakite.host import ApprovalConfig, ApprovedToolset, Rule
+from kakite.host import MODES, ApprovalConfig, ApprovedToolset, Rule
 from kakite.host.policy.matchers import PathContext
 from kakite.processes import Network
 from kakite.sandbox import Sandbox
@@ -104,6 +104,8 @@ class RunToolset:
         further: ExternalServers | None,
         beginning: StartNotifier,
         listed: ListedTools,
+        *,
+        subagent: bool = False,
     ) -> None:
         self._toolset = toolset
         self._further = further
@@ -127,6 +129,8 @@ class RunToolset:
         builtin = FunctionToolset(*parts.builtin)
         self._builtin = ApprovedToolset(builtin, rules=parts.rules, approver=parts.approver, setting=setting)
         self._skills = parts.skills
+        self._listed = listed
+        self._subagent = subagent
         self._own = frozenset(tool.name for tool in listed.own)
         self._builtin_names = frozenset(tool.name for tool in listed.builtin) - self._own
         self._tools = listed.list_unique()
@@ -140,6 +144,7 @@ class RunToolset:
         """Return what the model is to know of what it works with now."""
         return build_prompt_parts(
             PromptInputs(
+                subagent=self._subagent,
                 project=self._project,
                 network=self._network,
                 editor=self._toolset.editor,
@@ -159,6 +164,16 @@ class RunToolset:
             approved.rules = (*rules, *approved.rules[self._mode_rules :])
             approved.read_only = read_only
         self._mode_rules = len(rules)
+
+    def build_read_only(self, run: RunState, parts: SessionDeps) -> RunToolset:
+        """Return the tools of a sub-agent: those of the sandbox that look, and skills."""
+        own = tuple(each for each in self._listed.own if each.effect == "read" or each.name == "text_editor")
+        builtin = tuple(offer for offer in parts.builtin if offer.tool.name == "read_skill")
+        listed = ListedTools(own=own, builtin=tuple(offer.tool for offer in builtin), others=())
+        parts = replace(parts, builtin=builtin)
+        tools = RunToolset(run, parts, self._toolset, None, StartNotifier(), listed, subagent=True)
+        tools.set_approval(MODES["ask"], read_only=True)
+        return tools
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the tools, the same ones every time."""

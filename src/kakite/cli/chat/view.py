@@ -72,6 +72,8 @@ class ChatView:
                 self._stream(text)
             case events.ModelReplyEvent(text=text):
                 self._end_reply(text)
+            case events.SubagentEvent():
+                self._show_subagent(event)
             case events.PlanUpdated(steps=steps):
                 self._show_checklist(steps)
             case events.ToolResultEvent():
@@ -202,6 +204,18 @@ class ChatView:
             self.console.print(
                 Text.assemble((f"  {mark} ", f"bold {colour}"), (escape_one_line(step.text), style))
             )
+
+    def _show_subagent(self, event: events.SubagentEvent) -> None:
+        about = escape_one_line(event.description)
+        match event.event:
+            case events.ToolResultEvent(title=title, ok=ok):
+                self.note(f"    {about}: {'✓' if ok else '✗'} {escape_one_line(title)}")
+            case events.ToolCallEvent() as call:
+                self._begin(f"{about}: {escape_one_line(describe_call(call))}")
+            case events.ModelRequestStarted():
+                self._begin(f"{about}: Thinking")
+            case _:
+                return
 
     def _show_excerpt(self, text: str) -> None:
         lines = escape_control(text).splitlines()

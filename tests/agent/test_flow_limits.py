@@ -50,7 +50,7 @@ def moved(run: RunState, move: str) -> RunState:
             return machine.on_conflicts(run, CONFLICT) if move == "conflict" else machine.on_push(run)
         case machine.ContinueRebaseAction():
             return machine.on_rebase(run, commit="d", onto="t")
-        case machine.FinishAction():
+        case machine.WaitAction() | machine.FinishAction():
             return run
 
 

@@ -35,6 +35,10 @@ class Editor:
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     hold: bool = False
     """Whether questions stay open until the turn is cancelled."""
+    filled: dict[str, Any] | None = None
+    """What is filled into forms; None: they are declined."""
+    forms: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    has_forms: bool = False
 
     async def session_update(self, session_id: str, update: Any, **_more: Any) -> None:
         assert session_id
@@ -54,6 +58,12 @@ class Editor:
         else:
             outcome = schema.DeniedOutcome(outcome="cancelled")
         return schema.RequestPermissionResponse(outcome=outcome)
+
+    async def create_elicitation(self, message: str, mode: Any, **_more: Any) -> Any:
+        self.forms.append((message, mode))
+        if self.filled is None:
+            return schema.DeclineElicitationResponse(action="decline")
+        return schema.AcceptElicitationResponse(action="accept", content=self.filled)
 
     def of_kind(self, kind: str) -> list[Any]:
         return [each for each in self.shown if each.session_update == kind]
@@ -96,7 +106,9 @@ async def connected(
             process,
         ),
     ):
-        await conn.initialize(protocol_version=1)
+        forms = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
+        able = schema.ClientCapabilities(elicitation=forms if editor.has_forms else None)
+        await conn.initialize(protocol_version=1, client_capabilities=able)
         yield conn, process
 
 
@@ -185,6 +197,80 @@ async def test_a_session_is_listed_loaded_with_all_that_was_said_and_goes_on(
             await conn.close_session(session_id=session.session_id)
             with pytest.raises(RequestError):
                 await conn.prompt(session_id=session.session_id, prompt=[text_block("again")])
+
+
+ASK = {
+    "question": "Which colour?",
+    "choices": [{"label": "red", "description": "like fire"}, {"label": "blue"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("editor", "told"),
+    [
+        (Editor(answer="2"), "blue"),
+        (Editor(answer="none"), "no answer"),
+        (Editor(has_forms=True, filled={"choice": "red"}), "red"),
+        (Editor(has_forms=True, filled={"choice": "red", "text": "green"}), "green"),
+        (Editor(has_forms=True), "no answer"),
+    ],
+)
+async def test_the_model_asks_by_a_form_or_by_options(
+    home: Path, project: Path, editor: Editor, told: str
+) -> None:
+    asks = {"calls": [{"tool": "ask_person", "arguments": ASK}]}
+    heard = {"say": "Fine.", "expect": {"tool_result": {"is_error": False, "contains": [told]}}}
+    with run_scenario_server(script(asks, heard)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            done = await conn.prompt(session_id=session.session_id, prompt=[text_block("paint it")])
+            assert done.stop_reason == "end_turn"
+    (call,) = editor.of_kind("tool_call")
+    if editor.has_forms:
+        ((message, form),) = editor.forms
+        assert (message, form.tool_call_id) == ("Which colour?", call.tool_call_id)
+        assert [each.const for each in form.requested_schema.properties["choice"].one_of] == ["red", "blue"]
+        assert editor.questions == []
+    else:
+        assert [each.tool_call_id for each in editor.questions] == [call.tool_call_id]
+
+
+async def test_the_checklist_is_a_plan_also_when_the_session_is_loaded(home: Path, project: Path) -> None:
+    steps = [{"text": "read", "status": "completed"}, {"text": "write", "status": "in_progress"}]
+    calls = {"calls": [{"tool": "update_plan", "arguments": {"steps": steps}}]}
+    first, later = Editor(), Editor()
+    with run_scenario_server(script(calls, {"say": "Fine."})) as server:
+        async with connected(server, home, first) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("go")])
+        async with connected(server, home, later) as (conn, _):
+            await conn.load_session(cwd=str(project), session_id=session.session_id, mcp_servers=[])
+    for editor in (first, later):
+        (shown,) = editor.of_kind("plan")
+        assert [(each.content, each.status) for each in shown.entries] == [
+            ("read", "completed"),
+            ("write", "in_progress"),
+        ]
+
+
+async def test_the_calls_of_a_sub_agent_are_shown_with_its_task(home: Path, project: Path) -> None:
+    tasks = [{"description": "the value", "prompt": "What is a?"}]
+    calls = {"calls": [{"tool": "task", "arguments": {"tasks": tasks}}]}
+    view = {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": "a.py"}}]}
+    editor = Editor()
+    with run_scenario_server(script(calls, view, {"say": "It is 1."}, {"say": "1."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("what is a?")])
+    outer, inner = editor.of_kind("tool_call")
+    assert inner.title.startswith("the value: text_editor")
+    assert inner.tool_call_id != outer.tool_call_id
+    assert [each.tool_call_id for each in editor.of_kind("tool_call_update")] == [
+        inner.tool_call_id,
+        outer.tool_call_id,
+    ]
+    assert editor.text() == "1."
+    assert editor.questions == []
 
 
 async def test_modes_are_switched_and_links_and_pictures_go_along(home: Path, project: Path) -> None:

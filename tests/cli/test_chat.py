@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +197,108 @@ def test_a_program_answers_questions_and_sends_several_messages(home: Path, proj
         assert lines.wait_for("turn_ended")["text"] == "Bye."
         assert lines.end() == 0
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+
+
+def ask() -> dict[str, Any]:
+    choices = [{"label": "red", "description": "like fire"}, {"label": "blue"}]
+    return {"calls": [{"tool": "ask_person", "arguments": {"question": "Which?", "choices": choices}}]}
+
+
+def test_a_program_answers_what_the_model_asks(home: Path, project: Path) -> None:
+    heard = {"say": "Green.", "expect": {"tool_result": {"contains": ["green"]}}}
+    none = {"say": "Red.", "expect": {"tool_result": {"contains": ["no answer"]}}}
+    with (
+        run_scenario_server(script(ask(), heard, ask(), none)) as server,
+        driven(server, home, project) as lines,
+    ):
+        lines.send(type="prompt", text="paint it")
+        question = lines.wait_for("question")
+        assert (question["text"], question["choices"][1]) == ("Which?", {"label": "blue", "description": ""})
+        lines.send(type="answer", id="other", text="x")
+        assert lines.wait_for("error")["code"] == "bad_input"
+        lines.send(type="answer", id=question["id"], text="green")
+        assert lines.wait_for("turn_ended")["text"] == "Green."
+        lines.send(type="prompt", text="and the other?")
+        lines.wait_for("question")
+        assert lines.end() == 0  # nobody is there any more: the turn ends without an answer
+        assert lines.wait_for("turn_ended")["text"] == "Red."
+
+
+def test_one_answer_has_no_questions(home: Path, project: Path) -> None:
+    refused = {"say": "Red.", "expect": {"tool_result": {"is_error": True}}}
+    with run_scenario_server(script(ask(), refused)) as server:
+        done = chat(server, home, project, "-p", "paint it", "--output", "jsonl")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [
+        line["code"] for line in results if line.get("tool") == "ask_person" and line["type"] == "result"
+    ] == ["unknown_tool"]
+
+
+def test_what_a_sub_agent_does_comes_as_lines_of_its_own(home: Path, project: Path) -> None:
+    tasks = [{"description": "the value", "prompt": "What is a?"}]
+    calls = {"calls": [{"tool": "task", "arguments": {"tasks": tasks}}]}
+    view = {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": "a.py"}}]}
+    with run_scenario_server(script(calls, view, {"say": "It is 1."}, {"say": "1."})) as server:
+        done = chat(server, home, project, "-p", "what is a?", "--output", "jsonl")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    inner = [line for line in told if line["type"] == "subagent"]
+    assert {line["description"] for line in inner} == {"the value"}
+    assert [line["event"]["type"] for line in inner] == [
+        "request",
+        "reply",
+        "call",
+        "result",
+        "request",
+        "reply",
+    ]
+    assert (told[-1]["text"], told[-1]["usage"]["requests"]) == ("1.", 4)
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<h1>Head</h1><script>x</script>")
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's
+        """Say nothing."""
+
+
+@contextmanager
+def page_server() -> Generator[int]:
+    with HTTPServer(("127.0.0.1", 0), _Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join(WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (("--network", "open", "--hosts", "127.0.0.1:{port}"), ""),
+        (("--network", "registries", "--hosts", "127.0.0.1:{port}"), ""),
+        (("--network", "open"), "host_denied"),
+        (("--network", "off"), "unknown_tool"),
+    ],
+)
+def test_a_page_is_fetched_as_far_as_the_network_goes(
+    home: Path, project: Path, flags: tuple[str, ...], code: str
+) -> None:
+    with page_server() as port:
+        call = {"tool": "fetch_page", "arguments": {"url": f"http://127.0.0.1:{port}/"}}
+        with run_scenario_server(script({"calls": [call]}, {"say": "Read."})) as server:
+            words = [each.format(port=port) for each in flags]
+            done = chat(server, home, project, "-p", "go", "--approve", "all", "--output", "jsonl", *words)
+    assert done.code == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    (result,) = [line for line in told if line["type"] == "result" and "tool" in line]
+    assert result["code"] == code
+    assert ("# Head" in result["text"], "script" in result["text"]) == (not code, False)
 
 
 def test_a_program_interrupts_a_turn(home: Path, project: Path) -> None:

@@ -22,7 +22,23 @@ def test_the_version_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "first"),
     [
-        ((), ["edit", "chat", "acp", "serve", "host", "agent", "debate", "collab", "sandbox", "undo", "history", "doctor"]),
+        (
+            (),
+            [
+                "edit",
+                "chat",
+                "acp",
+                "serve",
+                "host",
+                "agent",
+                "debate",
+                "collab",
+                "sandbox",
+                "undo",
+                "history",
+                "doctor",
+            ],
+        ),
         (("agent",), ["run", "demo", "resume", "list", "worker", "submit"]),
     ],
 )

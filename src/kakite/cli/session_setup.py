@@ -177,6 +177,7 @@ def _build_deps(
     from kakite.agent.run.deps import SessionDeps
     from kakite.agent.run.limits import DailyUsageStore
     from kakite.agent.session.context import format_skill_list
+    from kakite.agent.session.page_fetch import PageFetcher
     from kakite.agent.session.session_tools import build_session_tools
     from kakite.cli.agent.worker import open_task_model
     from kakite.cli.settings import build_tool_settings
@@ -186,6 +187,7 @@ def _build_deps(
     from kakite.workspace import ensure_state_folder
 
     task = run.task
+    pages = None if task.network == "off" else PageFetcher(task.network, task.hosts, os.environ)
     terms = SandboxSpec(network=task.network, hosts=task.hosts)
     return SessionDeps(
         record=record,
@@ -196,7 +198,7 @@ def _build_deps(
         approver=approver,
         days=DailyUsageStore(ensure_state_folder(os.environ)),
         tooling=build_tool_settings(settings),
-        builtin=build_session_tools(context.skills),
+        builtin=build_session_tools(context.skills, pages),
         saved=RuleStore(ensure_host_folder(os.environ)),
         skills=format_skill_list(context.skills),
         stream=True,

@@ -22,6 +22,7 @@ from kakite.host import MODES, Approver, DenyingApprover
 from kakite.models.messages import UserMessage
 from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.sandbox import SandboxSpec, open_sandbox
+from kakite.tools.function_toolset import FunctionTool
 
 
 @dataclass(kw_only=True)
@@ -36,6 +37,7 @@ class Chat:
     approve: str = "all"
     approver: Approver = field(default_factory=DenyingApprover)
     hooks: HookRunner | None = None
+    builtin: tuple[FunctionTool, ...] = ()
     events: list[RunEvent] = field(default_factory=list[RunEvent])
 
     @asynccontextmanager
@@ -64,6 +66,7 @@ class Chat:
             model=ScriptedModel(scenario),
             rules=MODES["all"],
             approver=self.approver,
+            builtin=self.builtin,
             stream=True,
             listener=self.events.append,
         )

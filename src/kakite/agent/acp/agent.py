@@ -89,6 +89,7 @@ class AcpAgent:
         self._factory = factory
         self._client: AcpClient | None = None
         self._sessions: dict[str, OpenSession] = {}
+        self._has_forms = False
 
     def on_connect(self, conn: Any) -> None:
         """Take the connection to the editor."""
@@ -102,11 +103,13 @@ class AcpAgent:
     async def initialize(
         self,
         protocol_version: int,  # noqa: ARG002 - whatever it is: we speak one
-        client_capabilities: schema.ClientCapabilities | None = None,  # noqa: ARG002 - the protocol's parameter
+        client_capabilities: schema.ClientCapabilities | None = None,
         client_info: schema.Implementation | None = None,  # noqa: ARG002 - the protocol's parameter
         **_more: Any,
     ) -> schema.InitializeResponse:
-        """Say what this agent can do."""
+        """Say what this agent can do, and take note of what the editor can."""
+        forms = client_capabilities.elicitation if client_capabilities else None
+        self._has_forms = forms is not None and forms.form is not None
         capabilities = schema.AgentCapabilities(
             load_session=True,
             mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
@@ -314,6 +317,7 @@ class AcpAgent:
             )
         except KakiteError as error:
             raise _to_request_error(error) from error
+        opened.has_forms = self._has_forms
         opened.models = tuple(await asyncio.to_thread(self._factory.list_models, project))
         self._sessions[opened.session_id] = opened
         return opened

@@ -14,6 +14,13 @@ from typing import Any, Protocol
 from acp import RequestError, schema
 
 from kakite.agent.acp.content import to_message_parts
+from kakite.agent.acp.questions import (
+    build_question_call,
+    build_question_form,
+    build_question_options,
+    parse_form_answer,
+    parse_option_answer,
+)
 from kakite.agent.acp.updates import (
     EditedFiles,
     Update,
@@ -25,11 +32,12 @@ from kakite.agent.acp.updates import (
 )
 from kakite.agent.context_holder import ContextHolder
 from kakite.agent.observe.event_log import build_event_log
-from kakite.agent.observe.events import RunEvent, RunListener
+from kakite.agent.observe.events import RunEvent, RunListener, ToolCallEvent
 from kakite.agent.run.machine import describe
 from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder
 from kakite.agent.session.context import SlashCommand
+from kakite.agent.session.person_questions import PersonQuestion
 from kakite.agent.session.prepared import PreparedSession
 from kakite.agent.session.session import Session
 from kakite.host import ApprovalRequest, ApprovalResponse
@@ -55,6 +63,10 @@ class AcpClient(Protocol):
         """Ask the person about a call."""
         ...
 
+    async def create_elicitation(self, message: str, mode: Any, **kwargs: Any) -> Any:
+        """Ask the person to fill in a form. Only where the editor has forms."""
+        ...
+
 
 @dataclass(kw_only=True)
 class OpenSession:
@@ -62,11 +74,15 @@ class OpenSession:
 
     client: AcpClient
     files: EditedFiles
+    has_forms: bool = False
+    """Whether the editor can show one."""
     session_id: str = ""
     session: Session | None = None
     """None until its first prompt: then its sandbox and tools are made ready."""
     cancelled: bool = False
     """Whether the turn that is about to begin was cancelled meanwhile."""
+    last_call: str = ""
+    """The id of the call that was shown last."""
     models: tuple[str, ...] = ()
     """Those that the person's settings name."""
     _prepared: PreparedSession | None = None
@@ -120,6 +136,8 @@ class OpenSession:
 
     def show(self, event: RunEvent) -> None:
         """Send what an event stands for. A RunListener."""
+        if isinstance(event, ToolCallEvent):
+            self.last_call = event.id
         for update in iter_updates(event, self.files):
             self.send(update)
 
@@ -200,7 +218,7 @@ async def _hold_record(record: RunFolder) -> AsyncGenerator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionApprover:
-    """Asks the editor's person. An Approver."""
+    """Asks the editor's person. A PersonApprover."""
 
     opened: OpenSession
 
@@ -231,6 +249,24 @@ class PermissionApprover:
                 return ApprovalResponse(allowed=True, remember="tool")
             case _:
                 return ApprovalResponse(allowed=False, reason="the person said no")
+
+    async def ask_person(self, question: PersonQuestion) -> str | None:
+        """Ask the model's own question: by a form, or by a request for permission."""
+        opened = self.opened
+        await opened.flush()
+        try:
+            if opened.has_forms:
+                form = build_question_form(question, opened.session_id, opened.last_call)
+                return parse_form_answer(await opened.client.create_elicitation(question.text, form))
+            answer = await opened.client.request_permission(
+                opened.session_id,
+                build_question_call(question, opened.last_call),
+                build_question_options(question),
+            )
+        except RequestError as error:
+            log.warning("the editor could not ask: %s", error)
+            return None
+        return parse_option_answer(question, answer)
 
 
 def _build_permission_options(question: ApprovalRequest) -> list[schema.PermissionOption]:

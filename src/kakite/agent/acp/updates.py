@@ -7,16 +7,16 @@ reads them in the project.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from acp import schema
 
 from kakite.agent.observe import events
+from kakite.agent.run.checklist import ChecklistStep
 from kakite.agent.run.machine import describe
-from kakite.agent.run.state import Plan
 from kakite.errors import KakiteError
 from kakite.tools.toolset import JsonObject, ToolCall
 from kakite.workspace import Workspace
@@ -56,6 +56,8 @@ _KINDS: Mapping[str, schema.ToolKind] = {
     "poll_command": "execute",
     "stop_command": "execute",
     "fetch_page": "fetch",
+    "ask_person": "think",
+    "update_plan": "think",
 }
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 
@@ -224,12 +226,9 @@ def to_tool_result(event: events.ToolResultEvent, diffs: list[ToolContent]) -> s
     )
 
 
-def to_plan(plan: Plan) -> schema.AgentPlanUpdate:
-    """Return the update that shows a plan, and what of it is done."""
-    entries = [
-        schema.PlanEntry(content=step, priority="medium", status="completed" if done else "pending")
-        for step, done in plan.to_checklist()
-    ]
+def to_plan(steps: Sequence[ChecklistStep]) -> schema.AgentPlanUpdate:
+    """Return the update that shows the checklist."""
+    entries = [schema.PlanEntry(content=each.text, priority="medium", status=each.status) for each in steps]
     return schema.AgentPlanUpdate(session_update="plan", entries=entries)
 
 
@@ -251,9 +250,25 @@ def iter_updates(event: events.RunEvent, files: EditedFiles) -> Iterator[Update]
             yield to_tool_result(event, files.show_result(event.id))
         case events.ResourceMissing(what=what, message=message):
             yield message_chunk(f"`{what}` is not there, and the session goes on without it: {message}\n\n")
+        case events.PlanUpdated(steps=steps):
+            yield to_plan(steps)
+        case events.SubagentEvent():
+            yield from _iter_subagent_updates(event, files)
         case events.TurnEnded(context_tokens=used, context_window=window, usage=usage):
             cost = schema.Cost(amount=usage.cost_usd, currency="USD") if usage.cost_usd else None
             yield schema.UsageUpdate(session_update="usage_update", used=used, size=window, cost=cost)
+        case _:
+            return
+
+
+def _iter_subagent_updates(event: events.SubagentEvent, files: EditedFiles) -> Iterator[Update]:
+    """Yield the updates for the calls of a sub-agent: calls like others, whose titles name its task."""
+    match event.event:
+        case events.ToolCallEvent() as call:
+            shown = to_tool_call(replace(call, id=f"{event.task}/{call.id}"), files)
+            yield shown.model_copy(update={"title": f"{event.description}: {shown.title}"})
+        case events.ToolResultEvent() as result:
+            yield to_tool_result(replace(result, id=f"{event.task}/{result.id}"), [])
         case _:
             return
 
@@ -271,5 +286,7 @@ def iter_replay(stored: list[events.StoredEvent], files: EditedFiles) -> Iterato
                 yield to_tool_call(event, files)
             case events.ToolResultEvent(diff=diff):
                 yield to_tool_result(event, [text_content(f"```diff\n{diff}\n```")] if diff else [])
+            case events.PlanUpdated(steps=steps):
+                yield to_plan(steps)
             case _:
                 continue

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeVar, assert_never, cast
+from typing import Any, TypeVar, assert_never, cast, get_args
 
 from kakite.agent.observe.events import (
     ModelReplyEvent,
+    PlanUpdated,
     RunEvent,
     RunStepEvent,
     RunSummaryEvent,
@@ -21,6 +22,7 @@ from kakite.agent.observe.events import (
     ToolResultEvent,
     UserMessageEvent,
 )
+from kakite.agent.run.checklist import UPDATE_PLAN, ChecklistStep, parse_checklist
 from kakite.agent.run.machine import describe
 from kakite.agent.run.state import (
     RunState,
@@ -31,7 +33,7 @@ from kakite.agent.run.state import (
 )
 from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, UserMessage
 from kakite.redaction import Redaction
-from kakite.tools.toolset import ToolCall, ToolResult
+from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
 
 EventT = TypeVar("EventT", bound=RunEvent)
 
@@ -57,9 +59,17 @@ def _redact_field(name: str, value: object, redaction: Redaction) -> object:
         return redaction.redact_json(value)
     if isinstance(value, str):
         return redaction.redact(value)
+    if isinstance(value, get_args(RunEvent)):
+        return redact_events((cast("RunEvent", value),), redaction)[0]
     if isinstance(value, tuple):
-        return tuple(redaction.redact(each) for each in cast("tuple[str, ...]", value))
+        return tuple(_redact_item(each, redaction) for each in cast("tuple[str | ChecklistStep, ...]", value))
     return value
+
+
+def _redact_item(item: str | ChecklistStep, redaction: Redaction) -> str | ChecklistStep:
+    if isinstance(item, ChecklistStep):
+        return replace(item, text=redaction.redact(item.text))
+    return redaction.redact(item)
 
 
 def _build_task_event(run: RunState) -> TaskEvent:
@@ -167,7 +177,15 @@ def _iter_result_events(message: ToolMessage, deeds: _StepQueue) -> Iterator[Sto
         exit_code=step.exit_code if step else None,
         forgiven=step.forgiven if step else (),
     )
+    if step is not None:
+        yield from iter_plan_updates(message.tool, step.arguments, ok=step.ok)
     yield from map(build_step_event, deeds.pop_side_effects())
+
+
+def iter_plan_updates(tool: str, arguments: JsonObject, *, ok: bool) -> Iterator[PlanUpdated]:
+    """Yield what a call did to the checklist: nothing, unless it is ``update_plan``."""
+    if ok and tool == UPDATE_PLAN:
+        yield PlanUpdated(steps=parse_checklist(arguments))
 
 
 def build_result_event(call: ToolCall, result: ToolResult, seconds: float) -> ToolResultEvent:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from kakite.agent.run.checklist import ChecklistStep
 from kakite.agent.run.limits import RunUsage, UsageLimits
 from kakite.agent.run.state import ReachedLimit, RunStatus, StepKind
 from kakite.models.messages import Finish, Usage
@@ -113,6 +114,14 @@ class RunStepEvent:
     code: str
     seconds: float
     exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanUpdated:
+    """A session's model has updated its checklist, which is now this."""
+
+    type: ClassVar[str] = "plan_updated"
+    steps: tuple[ChecklistStep, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +278,18 @@ class TurnEnded:
     """What the whole session has used."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentEvent:
+    """Something happened in a sub-agent of a session."""
+
+    type: ClassVar[str] = "subagent"
+    task: str
+    """The sub-agent's id, unique in its session."""
+    description: str
+    event: RunEvent
+    """An event like any other, of the sub-agent's own conversation."""
+
+
 StoredEvent = (
     TaskEvent
     | UserMessageEvent
@@ -276,6 +297,7 @@ StoredEvent = (
     | ToolCallEvent
     | ToolResultEvent
     | RunStepEvent
+    | PlanUpdated
     | RunSummaryEvent
 )
 """What can be built again from a stored run."""
@@ -293,6 +315,7 @@ LiveEvent = (
     | SteeringReceived
     | HookFailed
     | TurnEnded
+    | SubagentEvent
 )
 """What is news while a run goes on."""
 

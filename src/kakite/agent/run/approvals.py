@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kakite.errors import KakiteError
@@ -29,13 +30,20 @@ class TimedApprover:
         self.objection = ""
         """Why a person said no to the last question; empty: they did not, or gave no reason."""
 
-    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
-        """Ask the person about a call."""
-        began, self.objection = time.monotonic(), ""
+    @contextmanager
+    def wait(self) -> Generator[None]:
+        """Count the time within as waiting for the person."""
+        began = time.monotonic()
         try:
-            answer = await self._approver.ask(question)
+            yield
         finally:
             self.seconds += time.monotonic() - began
+
+    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
+        """Ask the person about a call."""
+        self.objection = ""
+        with self.wait():
+            answer = await self._approver.ask(question)
         if not answer.allowed and not answer.nobody and answer.reason != DEFAULT_DENIAL_REASON:
             self.objection = answer.reason
         return answer

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kakite.agent.run import machine
+from kakite.agent.run.checklist import find_checklist, format_checklist
 from kakite.agent.run.prompt import load_prompt
-from kakite.agent.run.state import CompactionState, Plan, RunState, RunStep
+from kakite.agent.run.state import CompactionState, RunState, RunStep
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, UserMessage
 from kakite.models.model import Model, ModelError
 from kakite.models.providers import count_tokens, find_context_window
@@ -347,12 +348,13 @@ def on_context_overflow(run: RunState, size: int) -> RunState:
 def _format_summary(run: RunState, summary: str, changed: Sequence[str]) -> str:
     words = summary[:_MAX_SUMMARY_CHARS] or f"What was done, in order:\n{format_step_log(run)}"
     files = "\n".join(f"- `{path}`" for path in changed) or "none yet"
-    return load_prompt("condensed").format(summary=words, plan=_format_plan(run.plan), files=files).strip()
+    return load_prompt("condensed").format(summary=words, plan=_format_plan(run), files=files).strip()
 
 
-def _format_plan(plan: Plan | None) -> str:
+def _format_plan(run: RunState) -> str:
+    plan = run.plan
     if plan is None:
-        return "none yet"
+        return format_checklist(find_checklist(run.messages)) or "none yet"
     steps = [
         f"{number}. [{'x' if done else ' '}] {step}"
         for number, (step, done) in enumerate(plan.to_checklist(), 1)

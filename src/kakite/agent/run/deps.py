@@ -18,7 +18,7 @@ from kakite.host.config.model import ServerEntry
 from kakite.host.policy.rules import RuleStore
 from kakite.models.model import Model
 from kakite.sandbox import ResourceLimits, Sandbox
-from kakite.tools.toolset import Toolset
+from kakite.tools.function_toolset import FunctionTool
 
 OnFailure = Literal["continue", "fail"]
 """What becomes of a run whose editor is not there: it goes on with commands alone, or stops."""
@@ -67,7 +67,7 @@ class SessionDeps:
     """Where what all tasks of a day use up is added up; None: nowhere."""
     tooling: ToolSettings = field(default_factory=ToolSettings)
     """What the person's settings say of editor and further servers."""
-    builtin: Toolset | None = None
+    builtin: tuple[FunctionTool, ...] = ()
     """Tools that work in this process, beside those in the sandbox: a session's."""
     saved: RuleStore | None = None
     """Where answers for always are kept: a session's; None: nowhere."""

@@ -421,6 +421,12 @@ def record_side_request(run: RunState, usage: Usage, seconds: float) -> RunState
     return replace(run, usage=run.usage + usage, spent=spent)
 
 
+def record_subagent(run: RunState, child: RunState) -> RunState:
+    """Take in what a sub-agent used up; its time is that of the call that it works for."""
+    spent = run.spent + replace(child.spent, seconds=0.0)
+    return replace(run, usage=run.usage + child.usage, spent=spent)
+
+
 def on_reply(run: RunState, reply: Reply, seconds: float = 0.0) -> RunState:
     """Take a reply of the model in, which took so long."""
     spent = run.spent + compute_usage(reply.usage, seconds=seconds, calls=0)

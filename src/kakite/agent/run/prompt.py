@@ -42,6 +42,8 @@ class PromptInputs:
     """Further servers whose tools are offered."""
     conversation: bool = False
     """Whether a person takes part, in their own folder; else it is a run, in a clone of its own."""
+    subagent: bool = False
+    """Whether it is a sub-agent, which only looks."""
     skills: str = ""
     """The list of skills; empty: there are none."""
 
@@ -57,6 +59,8 @@ class PromptPart:
 
 def build_prompt_parts(equipment: PromptInputs) -> tuple[PromptPart, ...]:
     """Return the parts: what is to be done, commands, the editor, git, further tools, and the rules last."""
+    if equipment.subagent:
+        return (_build_part("system_task", project=equipment.project), *_build_skill_parts(equipment.skills))
     network = f"system_network_{equipment.network}"
     kind = "_chat" if equipment.conversation else ""
     return (

@@ -12,7 +12,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from kakite.agent.observe.event_log import build_call_event, build_reply_event, build_result_event
+from kakite.agent.observe.event_log import (
+    build_call_event,
+    build_reply_event,
+    build_result_event,
+    iter_plan_updates,
+)
 from kakite.agent.observe.events import (
     ModelRequestStarted,
     ModelTextDelta,
@@ -210,6 +215,8 @@ class TurnExecutor:
         result = await self._explain_kill(await self._toolbox.call(call, begins))
         seconds = time.monotonic() - began - (self._patience.seconds - waited)
         self._emit(build_result_event(call, result, seconds))
+        for update in iter_plan_updates(call.name, call.arguments, ok=not result.is_error):
+            self._emit(update)
         return result, seconds
 
     async def _explain_kill(self, result: ToolResult) -> ToolResult:

@@ -7,7 +7,7 @@ request. The state is stored after every step, as that of a run: any process can
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -32,13 +32,17 @@ from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.turns import TurnExecutor, record_usage
 from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
 from kakite.agent.session.hooks import HookMoment, HookOutcome, HookRunner
+from kakite.agent.session.person_questions import PersonApprover, create_ask_person_tool
 from kakite.agent.session.session_context import SessionContext
+from kakite.agent.session.session_tools import create_update_plan_tool
+from kakite.agent.session.subagents import SubagentParent, SubagentRunner
 from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
 from kakite.host import MODES
 from kakite.models.messages import ToolMessage, UserMessage
 from kakite.models.model import Model, connect_model
 from kakite.sandbox import AUTO
+from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult
 
 SessionMode = Literal["ask", "edits", "all", "plan"]
@@ -104,21 +108,34 @@ async def open_session(
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
         patience = TimedApprover(deps.approver)
+        subagents = SubagentRunner()
+        own = (*_build_own_tools(deps, patience), subagents.create_tool())
+        deps = replace(deps, builtin=(*deps.builtin, *own))
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
-        session = Session(run, deps, toolset, patience, context=context, checkpoints=checkpoints, hooks=hooks)
+        session = Session(
+            run, deps, toolset, patience, subagents, context=context, checkpoints=checkpoints, hooks=hooks
+        )
         stack.push_async_callback(session.close)
         yield session
+
+
+def _build_own_tools(deps: SessionDeps, patience: TimedApprover) -> Iterator[FunctionTool]:
+    """Yield the tools that work on the session itself, or on its person."""
+    yield create_update_plan_tool()
+    if isinstance(deps.approver, PersonApprover):
+        yield create_ask_person_tool(deps.approver, patience)
 
 
 class Session:
     """A conversation in progress. One turn runs at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what `open_session` made ready
         self,
         run: RunState,
         deps: SessionDeps,
         toolset: RunToolset,
         patience: TimedApprover,
+        subagents: SubagentRunner,
         *,
         context: SessionContext | None,
         checkpoints: Checkpoints | None,
@@ -132,6 +149,8 @@ class Session:
         self._hooks = hooks
         self._checkpoints = checkpoints
         self._patience = patience
+        self._subagents = subagents
+        subagents.find_parent = self._describe_parent
         self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
         self._emit = deps.listener
         self._steering: list[UserMessage] = []
@@ -341,6 +360,7 @@ class Session:
                     raise
             finally:
                 self._step = None
+                self.run = self._subagents.add_usage(self.run)
 
     async def _continue_by_hook(self) -> bool:
         """Run the hooks of the turn's end; return whether one of them wants the model to go on."""
@@ -453,6 +473,9 @@ class Session:
         if self._checkpoints is None or not first:
             return ()
         return [file.path for file in (await self._checkpoints.compare(first)).files]
+
+    def _describe_parent(self) -> SubagentParent:
+        return SubagentParent(run=self.run, deps=self._deps, toolset=self._toolset)
 
     def _apply_mode(self) -> None:
         mode = self.mode

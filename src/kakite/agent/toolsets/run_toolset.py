@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kakite.agent.observe.events import ResourceMissing
@@ -13,11 +13,12 @@ from kakite.agent.run.prompt import PromptInputs, PromptPart, build_prompt_parts
 from kakite.agent.run.state import RunState
 from kakite.agent.toolsets.external import ExternalServers, build_unknown_tool_result, open_external_servers
 from kakite.agent.toolsets.sandbox_tools import EditorError, SandboxToolset
-from kakite.host import ApprovalConfig, ApprovedToolset, Rule
+from kakite.host import MODES, ApprovalConfig, ApprovedToolset, Rule
 from kakite.host.policy.matchers import PathContext
 from kakite.processes import Network
 from kakite.sandbox import Sandbox
 from kakite.tools.editor.edit_formats import EditFormat, resolve_format
+from kakite.tools.function_toolset import FunctionToolset
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 
@@ -52,7 +53,7 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
         for name, error in further.missing.items():
             parts.listener(ResourceMissing(what=name, code=error.code, message=error.message))
     own = await toolset.list_tools()
-    builtin = await parts.builtin.list_tools() if parts.builtin else ()
+    builtin = tuple(offer.tool for offer in parts.builtin)
     others = await further.toolset.list_tools() if further else ()
     listed = ListedTools(own=own, builtin=builtin, others=others)
     return RunToolset(run, parts, toolset, further, beginning, listed)
@@ -109,6 +110,8 @@ class RunToolset:
         further: ExternalServers | None,
         beginning: StartNotifier,
         listed: ListedTools,
+        *,
+        subagent: bool = False,
     ) -> None:
         self._toolset = toolset
         self._further = further
@@ -129,12 +132,11 @@ class RunToolset:
             place=lambda _server: inside,
         )
         self._approved = ApprovedToolset(toolset, rules=parts.rules, approver=parts.approver, setting=setting)
-        self._builtin = (
-            ApprovedToolset(parts.builtin, rules=parts.rules, approver=parts.approver, setting=setting)
-            if parts.builtin
-            else None
-        )
+        builtin = FunctionToolset(*parts.builtin)
+        self._builtin = ApprovedToolset(builtin, rules=parts.rules, approver=parts.approver, setting=setting)
         self._skills = parts.skills
+        self._listed = listed
+        self._subagent = subagent
         self._own = frozenset(tool.name for tool in listed.own)
         self._builtin_names = frozenset(tool.name for tool in listed.builtin) - self._own
         self._tools = listed.list_unique()
@@ -148,6 +150,7 @@ class RunToolset:
         """Return what the model is to know of what it works with now."""
         return build_prompt_parts(
             PromptInputs(
+                subagent=self._subagent,
                 project=self._project,
                 network=self._network,
                 editor=self._toolset.editor,
@@ -168,6 +171,16 @@ class RunToolset:
             approved.read_only = read_only
         self._mode_rules = len(rules)
 
+    def build_read_only(self, run: RunState, parts: SessionDeps) -> RunToolset:
+        """Return the tools of a sub-agent: those of the sandbox that look, and skills."""
+        own = tuple(each for each in self._listed.own if each.effect == "read" or each.name == "text_editor")
+        builtin = tuple(offer for offer in parts.builtin if offer.tool.name == "read_skill")
+        listed = ListedTools(own=own, builtin=tuple(offer.tool for offer in builtin), others=())
+        parts = replace(parts, builtin=builtin)
+        tools = RunToolset(run, parts, self._toolset, None, StartNotifier(), listed, subagent=True)
+        tools.set_approval(MODES["ask"], read_only=True)
+        return tools
+
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the tools, the same ones every time."""
         return self._tools
@@ -183,7 +196,7 @@ class RunToolset:
         self._beginning.note = begins
         if call.name in self._own:
             return await self._approved.call(call)
-        if self._builtin and call.name in self._builtin_names:
+        if call.name in self._builtin_names:
             return await self._builtin.call(call)
         if self._further and any(tool.name == call.name for tool in self._tools):
             return await self._further.call(call)

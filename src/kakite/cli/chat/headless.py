@@ -22,6 +22,7 @@ from kakite.errors import KakiteError, UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.observe.events import RunEvent, TurnEndReason
+    from kakite.agent.session.person_questions import PersonQuestion
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session, TurnResult
     from kakite.agent.session.session_context import SessionContext
@@ -182,12 +183,16 @@ def _to_message(text: str) -> UserMessage:
 
 @dataclass(kw_only=True)
 class LineApprover:
-    """Asks the program that reads our lines, and waits for its line with the answer. An Approver."""
+    """Asks the program that reads our lines, and waits for its line with the answer. A PersonApprover."""
 
     printer: EventPrinter
     waiting: dict[str, asyncio.Future[ApprovalResponse]] = field(
         default_factory=dict[str, "asyncio.Future[ApprovalResponse]"]
     )
+    questions: dict[str, asyncio.Future[str | None]] = field(
+        default_factory=dict[str, "asyncio.Future[str | None]"]
+    )
+    """The model's own, by their ids."""
     closed: bool = False
     """Whether nobody answers any more."""
 
@@ -238,11 +243,41 @@ class LineApprover:
             ApprovalResponse(allowed=allowed, reason="" if allowed else reason, remember=remember)
         )
 
+    async def ask_person(self, question: PersonQuestion) -> str | None:
+        """Print a question of the model, and return the answer."""
+        if self.closed:
+            return None
+        name = secrets.token_hex(4)
+        answer = self.questions[name] = asyncio.get_running_loop().create_future()
+        choices = [asdict(choice) for choice in question.choices]
+        self.printer.write({"type": "question", "id": name, "text": question.text, "choices": choices})
+        try:
+            return await answer
+        finally:
+            del self.questions[name]
+
+    def answer_question(self, line: Mapping[str, Any]) -> None:
+        """Take a line with the answer to a question in.
+
+        Raises:
+            InputError: there is no such question.
+        """
+        waiting = self.questions.get(str(line.get("id")))
+        if waiting is None or waiting.done():
+            raise InputError(f"there is no open question `{line.get('id')}`")
+        text = line.get("text")
+        if not isinstance(text, str | None):
+            raise InputError("an answer needs `text`: a choice's label, other words, or null for no answer")
+        waiting.set_result(text)
+
     def close(self) -> None:
         """Answer what is open: nobody is there any more."""
         from kakite.host import ApprovalResponse
 
         self.closed = True
+        for question in self.questions.values():
+            if not question.done():
+                question.set_result(None)
         for each in self.waiting.values():
             if not each.done():
                 each.set_result(
@@ -321,6 +356,8 @@ class LineSession:
                 self._session.interrupt()
             case "approval":
                 self._approver.answer(line)
+            case "answer":
+                self._approver.answer_question(line)
             case "mode":
                 if line.get("mode") not in {"ask", "edits", "all", "plan"}:
                     raise InputError("`mode` is one of: ask, edits, all, plan")
@@ -328,7 +365,7 @@ class LineSession:
             case other:
                 raise InputError(
                     f"a line of the type `{other}` is not known",
-                    hint="the types are: prompt, interrupt, approval, mode",
+                    hint="the types are: prompt, interrupt, approval, answer, mode",
                 )
 
 

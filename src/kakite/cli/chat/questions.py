@@ -1,4 +1,4 @@
-"""Shows a question about a call once, in words: what it does, then the diff or the command."""
+"""Shows questions: about a call, what it does, then the diff or the command; and those of the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, cast
 from rich.text import Text
 
 from kakite.agent.run.state import compute_diffstat
-from kakite.cli.console import escape_one_line, wrap_rows
+from kakite.agent.session.person_questions import PersonQuestion
+from kakite.cli.console import escape_control, escape_one_line, wrap_rows
 from kakite.cli.prompts import render_diff_rows, render_question_rows
 from kakite.host import ApprovalRequest, Rule
 from kakite.host.policy.matchers import CommandPrefix
@@ -81,6 +82,15 @@ def render_question(question: ApprovalRequest, width: int) -> Iterator[Text]:
         yield from _render_rest(replace(question, diff=""), {}, width)
     else:
         yield from _render_rest(question, call.arguments, width)
+
+
+def render_person_question(question: PersonQuestion) -> Iterator[Text]:
+    """Yield the rows of a question of the model: its text, and the choices with their numbers."""
+    for line in escape_control(question.text).split("\n"):
+        yield Text.assemble(("? ", "bold yellow"), (line, "bold"))
+    for number, choice in enumerate(question.choices, start=1):
+        about = f"  {escape_one_line(choice.description)}" if choice.description else ""
+        yield Text.assemble((f"  {number}. ", "bold cyan"), escape_one_line(choice.label), (about, "dim"))
 
 
 def _render_command(arguments: dict[str, Any], width: int) -> Iterator[Text]:

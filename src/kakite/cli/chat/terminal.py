@@ -27,7 +27,7 @@ from rich.console import Console
 from kakite.agent.context_holder import ContextHolder
 from kakite.agent.session.context import complete_mention, list_paths
 from kakite.agent.session.context.mention_syntax import format_mention
-from kakite.cli.chat.questions import format_rule_scope, render_question
+from kakite.cli.chat.questions import format_rule_scope, render_person_question, render_question
 from kakite.cli.chat.slash_commands import COMMANDS, ChatCommands
 from kakite.cli.chat.view import ChatView
 from kakite.cli.exit_codes import run_until_signal
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from kakite.agent.observe.events import RunListener
     from kakite.agent.run.store import RunFolder
+    from kakite.agent.session.person_questions import PersonQuestion
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session, SessionMode
     from kakite.host import Approver
@@ -89,6 +90,8 @@ class ChatTerminal:
         self._opening: asyncio.Task[Session] | None = None
         self._turn: asyncio.Task[None] | None = None
         self._question: tuple[ApprovalRequest, asyncio.Future[ApprovalResponse]] | None = None
+        self._asked: tuple[PersonQuestion, asyncio.Future[str | None]] | None = None
+        """What the model itself wants to know."""
         self._leave_pressed = 0.0
         self.leaving = False
         self._commands = ChatCommands(self)
@@ -220,7 +223,7 @@ class ChatTerminal:
             self._refresh()
 
     async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
-        """Ask the person about a call. An Approver."""
+        """Ask the person about a call. A PersonApprover."""
         width = self.view.console.width
         self.view.console.print()
         for row in render_question(question, max(width, 20)):
@@ -234,6 +237,28 @@ class ChatTerminal:
         finally:
             self._question = None
             self._refresh()
+
+    async def ask_person(self, question: PersonQuestion) -> str | None:
+        """Show a question of the model with its choices, and return the answer."""
+        self.view.console.print()
+        for row in render_person_question(question):
+            self.view.console.print(row)
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._asked = question, answer
+        self._refresh()
+        try:
+            return await answer
+        finally:
+            self._asked = None
+            self._refresh()
+
+    def _answer_person(self, typed: str | None) -> None:
+        """Answer the model's question: by a number, or in other words; None gives no answer."""
+        if self._asked is None or self._asked[1].done():
+            return
+        question, answer = self._asked
+        if typed is None or typed.strip():
+            answer.set_result(None if typed is None else question.to_answer(typed))
 
     async def read_answer(self, question: str) -> str:
         """Ask the person for one line, beside the conversation."""
@@ -266,6 +291,9 @@ class ChatTerminal:
         if self._question is not None:
             self._answer(line.strip())
             return
+        if self._asked is not None:
+            self._answer_person(line)
+            return
         try:
             await self.handle(line)
         except KakiteError as error:
@@ -293,7 +321,10 @@ class ChatTerminal:
                 answer.set_result(ApprovalResponse(allowed=False, reason=f"the person said: {typed}"))
 
     def _on_interrupt(self) -> None:
-        """End the turn; without one, leave at the second time."""
+        """Leave a question without an answer; else end the turn; without one, leave at the second time."""
+        if self._asked is not None:
+            self._answer_person(None)
+            return
         if self.is_running and self.session is not None:
             self.session.interrupt()
             return
@@ -369,6 +400,8 @@ class ChatTerminal:
             lines.append(
                 ("bold", f"Allow this? y yes · a this tool from now on{always} · n no · or say why not\n")
             )
+        elif self._asked is not None:
+            lines.append(("bold", "Type a number, or your own answer · Esc gives none\n"))
         return FormattedText([*lines, ("bold ansicyan", "› ")])
 
     def _format_toolbar(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from kakite.agent.observe import events
 from kakite.agent.observe.renderers.terminal import describe_call
+from kakite.agent.run.checklist import UPDATE_PLAN, ChecklistStatus, ChecklistStep
 from kakite.cli.chat.markdown_stream import MarkdownStream
 from kakite.terminal_text import escape_control, escape_one_line
 
@@ -34,6 +35,12 @@ _ENDS = {
     "budget": "Stopped: a limit of the budget is reached.",
     "stuck": "Stopped: the model repeats the same call.",
     "refused": "The model would not answer.",
+}
+
+_CHECKLIST: Mapping[ChecklistStatus, tuple[str, str]] = {
+    "pending": ("☐", "white"),
+    "in_progress": ("▸", "yellow"),
+    "completed": ("☑", "green"),
 }
 
 
@@ -65,6 +72,10 @@ class ChatView:
                 self._stream(text)
             case events.ModelReplyEvent(text=text):
                 self._end_reply(text)
+            case events.SubagentEvent():
+                self._show_subagent(event)
+            case events.PlanUpdated(steps=steps):
+                self._show_checklist(steps)
             case events.ToolResultEvent():
                 self._show_result(event)
             case events.TurnEnded():
@@ -172,6 +183,8 @@ class ChatView:
     def _show_result(self, event: events.ToolResultEvent) -> None:
         self.calls.append(event)
         self.doing = ""
+        if event.tool == UPDATE_PLAN and event.ok:  # the checklist itself is shown next
+            return
         failed = not event.ok
         mark, colour = ("✗", "red") if failed else ("!", "yellow") if event.exit_code else ("✓", "green")
         ended = f"  exit {event.exit_code}" if event.exit_code else ""
@@ -185,6 +198,26 @@ class ChatView:
                 self.show_diff(event.diff)
         elif failed or event.exit_code:
             self._show_excerpt(event.text)
+
+    def _show_checklist(self, steps: Sequence[ChecklistStep]) -> None:
+        for step in steps:
+            mark, colour = _CHECKLIST[step.status]
+            style = "dim" if step.status == "completed" else "bold" if step.status == "in_progress" else ""
+            self.console.print(
+                Text.assemble((f"  {mark} ", f"bold {colour}"), (escape_one_line(step.text), style))
+            )
+
+    def _show_subagent(self, event: events.SubagentEvent) -> None:
+        about = escape_one_line(event.description)
+        match event.event:
+            case events.ToolResultEvent(title=title, ok=ok):
+                self.note(f"    {about}: {'✓' if ok else '✗'} {escape_one_line(title)}")
+            case events.ToolCallEvent() as call:
+                self._begin(f"{about}: {escape_one_line(describe_call(call))}")
+            case events.ModelRequestStarted():
+                self._begin(f"{about}: Thinking")
+            case _:
+                return
 
     def _show_excerpt(self, text: str) -> None:
         lines = escape_control(text).splitlines()

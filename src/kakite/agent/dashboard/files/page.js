@@ -271,7 +271,7 @@ function showEvents(told) {
 }
 
 function showEvent(event) {
-  const shown = { task: () => [], told: showTold, reply: showReply, call: showCall, result: showResult, step: showStep, state: showState }[event.type](event);
+  const shown = { task: () => [], told: showTold, reply: showReply, call: showCall, result: showResult, step: showStep, plan_updated: showChecklist, state: showState }[event.type](event);
   if (!shown.length) return el("div", { hidden: true });
   return el("section", { class: `event ${event.type}${event.ok === false ? " bad" : ""}` }, shown);
 }
@@ -309,6 +309,7 @@ function showResult(event) {
   return [title(`${event.tool}, ${event.seconds.toFixed(1)} s${event.code ? `, ${event.code}` : ""}`), event.diff ? folded("What it changed", diff(event.diff), true) : "", said];
 }
 const showStep = (event) => [title(event.kind), el("p", {}, `${event.ok ? "✓" : "!"} ${event.text}${event.code ? ` (${event.code})` : ""}`)];
+const showChecklist = (event) => [title("plan"), el("ul", {}, event.steps.map((step) => el("li", {}, `${step.status.replace("_", " ")}: ${step.text}`)))];
 function showState(event) {
   const shown = [];
   if (event.summary) shown.push(title("the model's last words"), block(event.summary));

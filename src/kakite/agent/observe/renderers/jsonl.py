@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import cast
 
-from kakite.agent.observe.events import RunEvent
+from kakite.agent.observe.events import RunEvent, SubagentEvent
 from kakite.terminal_text import escape_control
 from kakite.tools.toolset import JsonObject
 
 
 def to_json_object(event: RunEvent) -> JsonObject:
     """Return an event as a JSON object: ``type``, then its fields."""
+    if isinstance(event, SubagentEvent):
+        told = {"task": event.task, "description": event.description, "event": to_json_object(event.event)}
+        return {"type": event.type, **told}
     return {"type": event.type, **{name: _to_list(value) for name, value in asdict(event).items()}}
 
 

@@ -199,6 +199,12 @@ def _format_findings(line: Mapping[str, object]) -> str:
     return f"finds to mend: {_to_single_line(' | '.join(map(str, told)))}"
 
 
+def _format_progress(steps: object) -> str:
+    listed = cast("list[JsonObject]", steps) if isinstance(steps, list) else []
+    done = sum(each.get("status") == "completed" for each in listed)
+    return f"{done} of {len(listed)} steps are completed"
+
+
 _FORMATTERS: Mapping[str, Callable[[Mapping[str, object]], str]] = {
     "preparation": lambda line: f"prepares the {line.get('what')}",
     "request": lambda line: f"asks the model ({line.get('turn')})",
@@ -208,6 +214,7 @@ _FORMATTERS: Mapping[str, Callable[[Mapping[str, object]], str]] = {
     "result": _format_result,
     "findings": _format_findings,
     "step": lambda line: f"{line.get('kind')}: {_to_single_line(line.get('text'))}",
+    "plan_updated": lambda line: f"plans: {_format_progress(line.get('steps'))}",
     "push_rejected": lambda line: f"somebody else pushed to {line.get('branch')} first: rebases",
     "state": lambda line: f"ends: {line.get('status')}",
 }

@@ -376,7 +376,7 @@ class Session:
         )
 
     async def _create_point(self, message: UserMessage) -> RewindPoint:
-        title = " ".join(message.text.split())[:_TITLE_CHARS] or "(picture)"
+        title = " ".join((message.shown or message.text).split())[:_TITLE_CHARS] or "(picture)"
         kept = await self._create_checkpoint(title)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return RewindPoint(message=0, text=title, time=now, checkpoint=kept)

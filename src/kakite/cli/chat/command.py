@@ -68,6 +68,12 @@ def chat(
     schema: Annotated[
         Path | None, typer.Option(help="With -p: the answer must be JSON that fits this JSON Schema.")
     ] = None,
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain", metavar="", help="Lines only, for screen readers: nothing is drawn twice, no colours."
+        ),
+    ] = False,
     given: GivenFlags,
 ) -> None:
     """Work with the agent in this folder: it answers, edits files and runs commands."""
@@ -82,7 +88,7 @@ def chat(
             hint="for one answer: kakite chat -p TEXT",
             code="no_terminal",
         )
-    raise typer.Exit(_run_terminal(session, prompt))
+    raise typer.Exit(_run_terminal(session, prompt, plain=plain))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +101,11 @@ class _Wanted:
     flags: Mapping[str, object]
     mode: str
     """``plan``, or empty for what the settings say."""
+
+    @property
+    def terms(self) -> tuple[str, str]:
+        """The model and the mode of a new session, before it is made."""
+        return self.settings.model, self.mode or self.settings.approve
 
     def prepare(self, approver: Approver, listener: RunListener) -> PreparedSession:
         """Return it, ready to be opened."""
@@ -162,10 +173,10 @@ def _run_once(wanted: _Wanted, prompt: str, *, output: Output, take: str, schema
     return _run_locked(prepared, answer_once(prepared, text, printer, rules))
 
 
-def _run_terminal(wanted: _Wanted, prompt: str) -> int:
+def _run_terminal(wanted: _Wanted, prompt: str, *, plain: bool) -> int:
     from kakite.cli.chat.terminal import converse
 
-    return converse(wanted, prompt)
+    return converse(wanted, prompt, plain=plain or os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"})
 
 
 def _run_locked(prepared: PreparedSession, work: Coroutine[object, object, int]) -> int:

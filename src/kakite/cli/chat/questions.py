@@ -25,12 +25,13 @@ def format_title(question: ApprovalRequest) -> str:
     """Return what a call does, in one line: ``Edit calc.py (+1 -1)``."""
     call = question.call
     name = question.tool or call.name
-    if name == "run_command":
+    if name == "run_command" and not question.server:
         return "Run in the background" if call.arguments.get("background") else "Run"
     if question.diff:
         verb = _VERBS.get(str(call.arguments.get("command", "")), _VERBS.get(name, "Edit"))
         return f"{verb} {_format_files(question)}"
-    return f"{name} of {question.server}" if question.server else name
+    shown = escape_one_line(name)
+    return f"{shown} of the server {escape_one_line(question.server)}" if question.server else shown
 
 
 def _format_files(question: ApprovalRequest) -> str:
@@ -61,15 +62,16 @@ def render_question(question: ApprovalRequest, width: int) -> Iterator[Text]:
     """Yield the rows of a question: all of what would happen, each thing once."""
     call = question.call
     yield from (Text(row, style="bold yellow") for row in wrap_rows(format_title(question), width, first=""))
-    if (question.tool or call.name) == "run_command":
+    if (question.tool or call.name) == "run_command" and not question.server:
         yield from _render_command(call.arguments, width)
         rest = {
             name: value for name, value in call.arguments.items() if name not in {"command", "background"}
         }
         yield from _render_rest(question, rest, width)
     elif question.diff:
-        yield from render_diff_rows(question.diff, width)
-        yield from _render_rest(replace(question, diff=""), {}, width)
+        yield from render_diff_rows(question.diff.removesuffix("\n"), width)
+        rest = call.arguments if question.server else {}  # our editor's arguments are what the diff shows
+        yield from _render_rest(replace(question, diff=""), rest, width)
     else:
         yield from _render_rest(question, call.arguments, width)
 

@@ -104,13 +104,22 @@ def prepare_session(
     )
 
 
-def _check_run(run: RunState) -> None:
-    if not run.task.model:
+def check_model_name(name: str) -> None:
+    """Check that a model is named at all.
+
+    Raises:
+        UsageError: none is.
+    """
+    if not name:
         raise UsageError(
             "you named no model",
             hint="give one with --model PROVIDER:NAME, or set `model` in your settings",
             code="model_missing",
         )
+
+
+def _check_run(run: RunState) -> None:
+    check_model_name(run.task.model)
     if not Path(run.task.repository).is_dir():
         raise UsageError(f"`{run.task.repository}` is not a folder", code="folder_missing")
 

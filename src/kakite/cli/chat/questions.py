@@ -9,9 +9,10 @@ from typing import Any, cast
 from rich.text import Text
 
 from kakite.agent.run.state import compute_diffstat
-from kakite.cli.console import escape_one_line, wrap_rows
+from kakite.cli.console import escape_one_line, format_value, wrap_rows
 from kakite.cli.prompts import render_diff_rows, render_question_rows
 from kakite.host import ApprovalRequest
+from kakite.terminal_text import quote_command
 
 _VERBS = {
     "create": "Write",
@@ -77,10 +78,11 @@ def render_question(question: ApprovalRequest, width: int) -> Iterator[Text]:
 
 
 def _render_command(arguments: dict[str, Any], width: int) -> Iterator[Text]:
-    command = arguments.get("command", "")
-    text = " ".join(map(str, cast("list[object]", command))) if isinstance(command, list) else str(command)
-    for line in text.split("\n"):
-        yield from (Text(row) for row in wrap_rows(f"$ {escape_one_line(line)}", width, first="  "))
+    command: object = arguments.get("command", "")
+    words = cast("list[object]", command) if isinstance(command, list) else None
+    lines = format_value(command) if words is None else [quote_command(tuple(map(str, words)))]
+    for line in lines:
+        yield from (Text(row) for row in wrap_rows(f"$ {line}", width, first="  "))
 
 
 def _render_rest(question: ApprovalRequest, arguments: dict[str, Any], width: int) -> Iterator[Text]:

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -197,6 +197,7 @@ class ChatTerminal:
         await self.close()
         self._commands.forget()
         self.view.reset()
+        self.view.begin("Loading")
         self._preparing = preparing
         self._opening = asyncio.create_task(self._open(preparing))
         self._opening.add_done_callback(self._end_opening)
@@ -248,6 +249,9 @@ class ChatTerminal:
         if self._holder is not None:
             await self._holder.close()
         self._lock.close()
+        if self.prepared is not None and not self.prepared.deps.record.file.exists():
+            with suppress(OSError):  # of a session in which nothing was said
+                await asyncio.to_thread(self.prepared.deps.record.remove)
         self.session = self._holder = self._opening = self._turn = self._own = None
 
     async def get_session(self) -> Session:

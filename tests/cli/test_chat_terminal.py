@@ -1,72 +1,325 @@
-"""``kakite chat`` at a real terminal: what the session's own tools show, and the keys that answer."""
+"""``kakite chat`` as a person uses it: at a real terminal, with a scripted model on the real wire."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import json
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kakite_testing.fake_providers import run_scenario_server
+from kakite.models.scripted_model import Scenario
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
+from tests.bounds import WITHIN
 from tests.cli.program import argv, environment
-from tests.cli.terminal import Terminal
-from tests.cli.test_chat import KEY, arguments, ask, script
+from tests.cli.screen import ALT_ENTER, CTRL_C, CTRL_D, ENTER, ESCAPE, SHIFT_TAB, Screen, open_screen
 
 pytestmark = pytest.mark.slow
 
+KEY = "sk-proj-0123456789abcdef-this-is-the-key"
+WAIT = "while [ ! -e go ]; do sleep 0.05; done"
+
+
+def script(*turns: dict[str, Any]) -> Scenario:
+    return Scenario.parse(json.dumps({"title": "test", "turns": list(turns)}))
+
+
+def run(command: str) -> dict[str, Any]:
+    return {"calls": [{"tool": "run_command", "arguments": {"command": command}}]}
+
+
+def edit(old: str, new: str) -> dict[str, Any]:
+    arguments = {"command": "str_replace", "path": "a.py", "old_str": old, "new_str": new}
+    return {"calls": [{"tool": "text_editor", "arguments": arguments}]}
+
+
+def expecting(turn: dict[str, Any], *texts: str) -> dict[str, Any]:
+    return {**turn, "expect": {"last_contains": list(texts)}}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "person"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("a = 1\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(params=[80, 60])
+def columns(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
 
 @contextmanager
-def talking(tmp_path: Path, *turns: dict[str, Any]) -> Generator[Terminal]:
-    """Yield a terminal in which the first message was sent; afterwards the person leaves."""
-    for name in ("person", "project"):
-        (tmp_path / name).mkdir()
-    env = environment(tmp_path / "person", OPENAI_API_KEY=KEY, PROMPT_TOOLKIT_NO_CPR="1")
+def chatting(
+    server: ScenarioServer, home: Path, project: Path, *more: str, columns: int = 80, **env: str
+) -> Generator[Screen]:
+    words = ["--model", "openai:scripted", "--base-url", server.openai_url, "--sandbox", "local"]
+    environ = environment(home, OPENAI_API_KEY=KEY, **env)
+    with open_screen(argv("chat", *words, *more), environ, project, columns) as screen:
+        screen.wait_for("/help lists what you can do")
+        if "--plain" not in more and env.get("TERM") != "dumb":
+            screen.wait_for_bottom("openai:scripted")  # before that the terminal changes what is typed
+            screen.wait_until(lambda: "●" not in screen.bottom, "ready")
+        yield screen
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WITHIN
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path, columns: int) -> None:
+    turns = (
+        edit("1", "2"),
+        run(WAIT),
+        expecting({"say": "It is **2**, and I stopped early."}, "stop early"),
+        expecting({"say": "We spoke of a."}, "what now"),
+    )
     with run_scenario_server(script(*turns)) as server:
-        words = argv(*arguments(server, "go"))
-        terminal = Terminal(words, env, tmp_path / "project")
-        try:
-            yield terminal
-            terminal.press("\x03\x03")
-            assert terminal.wait() == 0
-        finally:
-            terminal.program.kill()
-            terminal.program.wait()
+        with chatting(server, home, project, columns=columns) as screen:
+            screen.press("make a 2" + ENTER)
+            screen.wait_for("+a = 2")
+            screen.wait_for_bottom("Allow this?")
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+            screen.press("y")
+            screen.wait_for("✓ text_editor: str_replace a.py")
+            screen.wait_for("$ while")
+            screen.wait_for_bottom("Allow this?")
+            screen.press("y")
+            screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
+            screen.press("please stop early" + ENTER)
+            screen.wait_for("› please stop early")
+            (project / "go").touch()
+            screen.wait_for("It is 2, and I stopped early.")
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+            (project / "go").unlink()
+            screen.wait_for_bottom("· /help")
+            screen.press("/rewind" + ENTER)
+            screen.wait_for_bottom("Before which message?")
+            screen.press("1" + ENTER)
+            screen.wait_for("changed  a.py")
+            screen.wait_for_bottom("Bring back:")
+            screen.press("f" + ENTER)
+            screen.wait_for("1 file; /undo")
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+            screen.press(CTRL_D)
+            assert screen.wait() == 0
+            assert "Go on with: kakite chat --resume" in "\n".join(screen.lines)
+        with chatting(server, home, project, "--continue", columns=columns) as screen:
+            screen.wait_for("Going on with: make a 2")
+            screen.press("what now" + ENTER)
+            screen.wait_for("We spoke of a.")
+            screen.press("/quit" + ENTER)
+            assert screen.wait() == 0
+        assert not server.violations
+    assert KEY.encode() not in screen.raw
 
 
-@pytest.mark.parametrize(
-    ("keys", "told"),
-    [("2\r", "blue"), ("like the sea\r", "like the sea"), ("\x1b", "no answer"), ("\x03", "no answer")],
-)
-def test_a_question_is_answered_by_a_number_by_words_or_not_at_all(
-    tmp_path: Path, keys: str, told: str
+@pytest.mark.parametrize("key", [ESCAPE, CTRL_C])
+def test_a_key_stops_the_turn_with_its_processes_and_ctrl_c_twice_leaves(
+    home: Path, project: Path, key: str
 ) -> None:
-    heard = {"say": "Understood.", "expect": {"tool_result": {"is_error": False, "contains": [told]}}}
-    with talking(tmp_path, ask(), heard) as terminal:
-        terminal.expect("? Which?")
-        terminal.expect("1. red  like fire")
-        terminal.expect("2. blue")
-        terminal.expect("Type a number")
-        terminal.press(keys)
-        terminal.expect("Understood.")
+    with (
+        run_scenario_server(script(run("echo $$ > pid; exec sleep 1000"), {"say": "Fine."})) as server,
+        chatting(server, home, project, "--approve", "all") as screen,
+    ):
+        screen.press("wait" + ENTER)
+        wait_until(lambda: (project / "pid").exists() and (project / "pid").read_text().strip() != "")
+        screen.press(key)
+        screen.wait_for("Interrupted.")
+        process = Path(f"/proc/{(project / 'pid').read_text().strip()}")
+        assert not process.exists()
+        screen.press("go on" + ENTER)
+        screen.wait_for("Fine.")
+        screen.wait_for_bottom("/help")
+        screen.press(CTRL_C)
+        screen.wait_for("Press Ctrl-C again to leave.")
+        screen.press(CTRL_C)
+        assert screen.wait() == 0
 
 
-def test_the_checklist_is_shown_when_it_changes(tmp_path: Path) -> None:
-    steps = [{"text": "read", "status": "completed"}, {"text": "write\x1b[2J", "status": "in_progress"}]
-    calls = {"calls": [{"tool": "update_plan", "arguments": {"steps": steps}}]}
-    with talking(tmp_path, calls, {"say": "Understood."}) as terminal:
-        terminal.expect("☑ read")
-        terminal.expect("▸ write")
-        terminal.expect("Understood.")
-        assert "write\x1b[2J" not in terminal.raw
+def test_what_was_being_typed_answers_no_question(home: Path, project: Path) -> None:
+    with (
+        run_scenario_server(
+            script(run(WAIT), run("touch done"), expecting({"say": "Bye."}, "any thought"))
+        ) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("begin" + ENTER)
+        screen.wait_for_bottom("Allow this? y yes")
+        screen.press("y")
+        screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
+        screen.press("any thou")
+        screen.wait_for_bottom("› any thou")
+        (project / "go").touch()
+        screen.wait_for_bottom("First send or clear your line")
+        screen.press("ght" + ENTER)
+        screen.wait_for("› any thought")
+        screen.wait_for_bottom("Allow this? y yes")
+        assert not (project / "done").exists()
+        screen.press("y")
+        screen.wait_for("Bye.")
+        assert (project / "done").exists()
 
 
-def test_the_calls_of_a_sub_agent_stand_below_its_task(tmp_path: Path) -> None:
-    tasks = [{"description": "the value", "prompt": "What is here?"}]
-    view = {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": "."}}]}
-    calls = {"calls": [{"tool": "task", "arguments": {"tasks": tasks}}]}
-    with talking(tmp_path, calls, view, {"say": "Nothing."}, {"say": "Understood."}) as terminal:
-        terminal.expect("the value: ✓ text_editor: view .")
-        terminal.expect("✓ task")
-        terminal.expect("Understood.")
+def test_a_mode_that_is_set_while_the_model_works_stays(home: Path, project: Path) -> None:
+    with (
+        run_scenario_server(script(run(WAIT), edit("1", "2"), {"say": "Fine."})) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("begin" + ENTER)
+        screen.wait_for_bottom("Allow this? y yes")
+        screen.press("y")
+        screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
+        screen.press(SHIFT_TAB)
+        screen.wait_for_bottom("edits · openai:scripted")
+        (project / "go").touch()
+        screen.wait_for("Fine.")
+        screen.wait_for_bottom("· /help")
+        assert "edits·openai:scripted" in screen.bottom
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+
+
+def test_names_are_completed(home: Path, project: Path, columns: int) -> None:
+    commands = project / ".agents/commands"
+    commands.mkdir(parents=True)
+    (commands / "review.md").write_text("---\ndescription: Look it over\n---\nReview it.\n", encoding="utf-8")
+    (project / "日本語.txt").write_text("x", encoding="utf-8")
+    with (
+        run_scenario_server(script(expecting({"say": "Fine."}, "Review it."))) as server,
+        chatting(server, home, project, columns=columns) as screen,
+    ):
+        screen.press("/pl")
+        screen.wait_for_bottom("Plan first")
+        screen.press(CTRL_C)
+        screen.press("see @日")
+        screen.wait_for_bottom("日本語.txt")
+        screen.press(CTRL_C)
+        screen.press("/review" + ENTER)
+        screen.wait_for("Fine.")
+        screen.wait_for_bottom("· /help")
+        screen.press(SHIFT_TAB)
+        screen.wait_for_bottom("edits · openai:scripted")
+        screen.press("one" + ALT_ENTER + "two")
+        screen.wait_until(lambda: any(line.startswith("› one") for line in screen.lines), "one")
+        screen.wait_until(lambda: any(line == "  two" for line in screen.lines), "two")
+
+
+def test_an_own_command_is_seen_by_the_model_without_secrets(home: Path, project: Path) -> None:
+    reply = {
+        "say": "I saw it.",
+        "expect": {"last_contains": ["mine 3", "what is that", "Exit code: 3"], "last_lacks": [KEY]},
+    }
+    with (
+        run_scenario_server(script(reply)) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("!echo mine $((1+2)); printf '\\377\\n'; echo $OPENAI_API_KEY; exit 3" + ENTER)
+        screen.wait_for("exit 3; the model gets this with your next message")
+        screen.press("!echo $$ > pid; exec sleep 1000" + ENTER)
+        wait_until(lambda: (project / "pid").exists() and (project / "pid").read_text().strip() != "")
+        screen.press(CTRL_C)
+        screen.wait_for("Your command was stopped.")
+        assert not Path(f"/proc/{(project / 'pid').read_text().strip()}").exists()
+        screen.press("what is that" + ENTER)
+        screen.wait_for("I saw it.")
+        assert not server.violations
+
+
+@pytest.mark.parametrize("how", ["--plain", "dumb"])
+def test_plain_lines_do_the_same(home: Path, project: Path, how: str) -> None:
+    more = ["--plain"] if how == "--plain" else []
+    env: dict[str, Any] = {} if more else {"TERM": "dumb"}
+    with (
+        run_scenario_server(script(edit("1", "2"), {"say": "- **two**"}, {"say": "Bye."})) as server,
+        chatting(server, home, project, *more, **env) as screen,
+    ):
+        screen.press("make a 2\n")
+        screen.wait_for("Allow this? y yes")
+        screen.press("y\n")
+        screen.wait_for("- **two**")
+        screen.press("/diff\n")
+        screen.wait_for("-a = 1", 2)
+        screen.press("/rewind\n")
+        screen.wait_for("Before which message?")
+        screen.press("1\n")
+        screen.wait_for("Bring back:")
+        screen.press("b\n")
+        screen.wait_for("Back to before: make a 2")
+        assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+        screen.press("two \\\nlines\n")
+        screen.wait_for("Bye.")
+        screen.press(CTRL_D)
+        assert screen.wait() == 0
+    assert b"\x1b" not in screen.raw
+
+
+def test_no_text_of_the_model_reaches_the_terminal_raw(home: Path, project: Path) -> None:
+    evil = "\x1b]0;owned\x07 &#27;]0;owned [a](http://x.invalid/\x1b]0;owned) `\x9b31m` \x1b[31mred\n\nEnd."
+    with (
+        run_scenario_server(script({"say": evil})) as server,
+        chatting(server, home, project, NO_COLOR="1") as screen,
+    ):
+        screen.press("speak" + ENTER)
+        screen.wait_for("End.")
+        assert "\\u001b]0;owned" in screen.text
+    assert b"\x1b]0;owned" not in screen.raw
+    assert "\x9b".encode() not in screen.raw
+    assert b"\x1b[31m" not in screen.raw
+
+
+def test_the_text_is_as_wide_as_the_window_is_now(home: Path, project: Path) -> None:
+    words = " ".join(["日本語", *(f"word{number}" for number in range(100))])
+    with (
+        run_scenario_server(script({"say": f"{words} end1"}, {"say": f"{words} end2"})) as server,
+        chatting(server, home, project, columns=100) as screen,
+    ):
+        screen.press("speak" + ENTER)
+        screen.wait_for("end1")
+        wide = max(len(line) for line in screen.lines if "word" in line)
+        screen.resize(60, 40)
+        screen.press("again" + ENTER)
+        screen.wait_for("end2")
+        later = screen.lines[next(at for at, line in enumerate(screen.lines) if "again" in line) :]
+        narrow = max(len(line) for line in later if "word" in line)
+    assert 80 < wide <= 100
+    assert 40 < narrow <= 60
+
+
+def test_a_model_that_does_not_answer_is_told_and_the_conversation_stays(home: Path, project: Path) -> None:
+    failing = {"error": {"status": 401, "type": "invalid_api_key", "message": "who are you"}}
+    with (
+        run_scenario_server(script(failing, {"say": "Better."})) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("hi" + ENTER)
+        screen.wait_for("✗")
+        screen.wait_for_bottom("/help")
+        screen.press("again" + ENTER)
+        screen.wait_for("Better.")
+
+
+def test_kakite_alone_begins_a_conversation_where_a_model_is_set(home: Path, project: Path) -> None:
+    environ = environment(home, OPENAI_API_KEY=KEY)
+    with open_screen(argv(), environ, project) as screen:
+        screen.wait_for("Usage: kakite")
+        screen.wait()
+    with open_screen(argv(), {**environ, "KAKITE_MODEL": "openai:x"}, project) as screen:
+        screen.wait_for_bottom("ask · openai:x")
+        screen.press(CTRL_D)
+        assert screen.wait() == 0
+    state = home / ".local/state/kakite/runs"
+    assert not list(state.iterdir()), "a session in which nothing was said leaves nothing"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -183,4 +184,18 @@ def _get_metavar(kind: Any) -> str:
 def main() -> None:
     """Run the command line and exit: 0 done, 1 no, 2 wrong usage, 3 failed outside, 130 interrupted."""
     # The name that completion is installed for, also where it was asked for by `python -m kakite`.
-    run_and_exit(partial(build_command(), prog_name="kakite"))
+    run_and_exit(_run)
+
+
+def _run() -> None:
+    words = ["chat"] if len(sys.argv) == 1 and _can_chat() else None
+    build_command()(args=words, prog_name="kakite")
+
+
+def _can_chat() -> bool:
+    """Return whether `kakite` alone begins a conversation: at a terminal, with a model in the settings."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    from kakite.cli.settings import load_settings
+
+    return bool(load_settings({}, repository=str(Path.cwd())).model)

@@ -126,16 +126,17 @@ def fork_session(record: RunFolder) -> RunFolder:
     """Return the record of a copy of a session, with its conversation and the files that it kept.
 
     Raises:
-        RunStoreError: it cannot be read.
+        RunStoreError: it cannot be read, or another process works on it.
     """
     from kakite.agent.run.store import RunStore
     from kakite.workspace import ensure_state_folder
 
-    run = record.load()
     copy = RunStore(ensure_state_folder(os.environ)).create_run()
-    kept = record.folder / "checkpoints"
-    if kept.is_dir():
-        shutil.copytree(kept, copy.folder / "checkpoints", symlinks=True)
+    with record.lock():
+        run = record.load()
+        kept = record.folder / "checkpoints"
+        if kept.is_dir():
+            shutil.copytree(kept, copy.folder / "checkpoints", symlinks=True)
     copy.folder.mkdir(mode=0o700, exist_ok=True)
     copy.folder.chmod(0o700)
     copy.save(replace(run, task=replace(run.task, id=copy.id)))
@@ -155,13 +156,22 @@ def open_other_model(task: Task, name: str) -> tuple[str | None, Model]:
     return base_url, open_task_model(replace(task, model=name, base_url=base_url))
 
 
-def _check_run(run: RunState) -> None:
-    if not run.task.model:
+def check_model_name(name: str) -> None:
+    """Check that a model is named at all.
+
+    Raises:
+        UsageError: none is.
+    """
+    if not name:
         raise UsageError(
             "you named no model",
             hint="give one with --model PROVIDER:NAME, or set `model` in your settings",
             code="model_missing",
         )
+
+
+def _check_run(run: RunState) -> None:
+    check_model_name(run.task.model)
     if not Path(run.task.repository).is_dir():
         raise UsageError(f"`{run.task.repository}` is not a folder", code="folder_missing")
 

@@ -160,6 +160,7 @@ class Session:
         self._interrupted = False
         self._continued = 0
         """How often hooks have let this turn go on."""
+        self._wanted_mode = _get_mode(run)
         self._apply_mode()
 
     @property
@@ -170,16 +171,7 @@ class Session:
     @property
     def mode(self) -> SessionMode:
         """What goes without a question."""
-        approve = self.run.task.approve
-        return (
-            "plan"
-            if approve == "plan"
-            else "all"
-            if approve == "all"
-            else "edits"
-            if approve == "edits"
-            else "ask"
-        )
+        return _get_mode(self.run)
 
     async def prompt(self, message: UserMessage) -> TurnResult:
         """Send a message, and let the model work until it has answered.
@@ -215,17 +207,25 @@ class Session:
 
     def set_mode(self, mode: SessionMode) -> None:
         """Say what goes without a question from the next call on."""
-        before = self.mode
-        task = replace(self.run.task, approve=mode)
-        run = replace(self.run, task=task)
-        if mode != before and "plan" in {mode, before}:
+        self._wanted_mode = mode
+        run = self._with_mode(self.run)
+        # While a turn runs, its next step stores it: nothing is stored by two at once.
+        self.run = run if self._running else self._turns.save(run)
+        self._apply_mode()
+
+    def _with_mode(self, run: RunState) -> RunState:
+        """Return a state with the mode that is wanted: what a step returns has the one that it began with."""
+        mode, before = self._wanted_mode, _get_mode(run)
+        if mode == before:
+            return run
+        run = replace(run, task=replace(run.task, approve=mode))
+        if "plan" in {mode, before}:
             note = load_prompt("plan_mode" if mode == "plan" else "plan_mode_off").strip()
             other = load_prompt("plan_mode_off" if mode == "plan" else "plan_mode").strip()
             waiting = tuple(each for each in run.notes if each != other)
             # Whoever switches there and back before the next message has switched nothing.
             run = replace(run, notes=waiting if len(waiting) < len(run.notes) else (*waiting, note))
-        self.run = self._turns.save(run)
-        self._apply_mode()
+        return run
 
     async def compact(self) -> None:
         """Show the model less of the conversation: a summary stands for what came before.
@@ -450,7 +450,7 @@ class Session:
         )
 
     async def _create_point(self, message: UserMessage) -> RewindPoint:
-        title = " ".join(message.text.split())[:_TITLE_CHARS] or "(picture)"
+        title = " ".join((message.shown or message.text).split())[:_TITLE_CHARS] or "(picture)"
         kept = await self._create_checkpoint(title)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return RewindPoint(message=0, text=title, time=now, checkpoint=kept)
@@ -466,7 +466,10 @@ class Session:
             return ""
 
     async def _save(self, run: RunState) -> RunState:
-        return await self._turns.save_in_thread(run)
+        saved = await self._turns.save_in_thread(self._with_mode(run))
+        while (changed := self._with_mode(saved)) is not saved:  # the mode was set meanwhile
+            saved = await self._turns.save_in_thread(changed)
+        return saved
 
     async def _list_changed_files(self, run: RunState) -> Sequence[str]:
         first = next((point.checkpoint for point in run.points if point.checkpoint), "")
@@ -484,3 +487,16 @@ class Session:
     def _check_idle(self) -> None:
         if self._running:
             raise SessionError("a turn is running", hint="wait for its end, or interrupt it")
+
+
+def _get_mode(run: RunState) -> SessionMode:
+    approve = run.task.approve
+    return (
+        "plan"
+        if approve == "plan"
+        else "all"
+        if approve == "all"
+        else "edits"
+        if approve == "edits"
+        else "ask"
+    )

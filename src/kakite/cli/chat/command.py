@@ -36,6 +36,7 @@ SessionApprove = Annotated[
         "(only reading, and Kakite asks nothing). Default: ask.",
     ),
 ]
+_STORED = "Stored sessions"
 _INPUT_TIMEOUT = 3.0  # s for a pipe to say something, where the message does not come from there
 
 
@@ -68,9 +69,36 @@ def chat(
     schema: Annotated[
         Path | None, typer.Option(help="With -p: the answer must be JSON that fits this JSON Schema.")
     ] = None,
+    fork: Annotated[
+        str, typer.Option(metavar="ID", help="Go on with a copy of this session; the session itself stays.")
+    ] = "",
+    list_them: Annotated[
+        bool,
+        typer.Option("--list", metavar="", rich_help_panel=_STORED, help="List the sessions of this folder."),
+    ] = False,
+    of_all: Annotated[
+        bool,
+        typer.Option("--all", metavar="", rich_help_panel=_STORED, help="With --list: those of all folders."),
+    ] = False,
+    remove: Annotated[
+        str, typer.Option("--rm", metavar="ID", rich_help_panel=_STORED, help="Remove a session.")
+    ] = "",
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain", metavar="", help="Lines only, for screen readers: nothing is drawn twice, no colours."
+        ),
+    ] = False,
     given: GivenFlags,
 ) -> None:
     """Work with the agent in this folder: it answers, edits files and runs commands."""
+    if list_them or remove:
+        return _manage(None if of_all else folder.resolve(), remove, as_json=output != "text")
+    if fork:
+        from kakite.cli.chat.stored_sessions import find_one
+        from kakite.cli.session_setup import fork_session
+
+        resume = fork_session(find_one(fork)).id
     session = _find_wanted(folder, given, resume=resume, go_on=go_on)
     if once:
         raise typer.Exit(_run_once(session, prompt, output=output, take=take, schema=schema))
@@ -82,7 +110,16 @@ def chat(
             hint="for one answer: kakite chat -p TEXT",
             code="no_terminal",
         )
-    raise typer.Exit(_run_terminal(session, prompt))
+    raise typer.Exit(_run_terminal(session, prompt, plain=plain))
+
+
+def _manage(project: Path | None, remove: str, *, as_json: bool) -> None:
+    from kakite.cli.chat.stored_sessions import print_sessions, remove_session
+
+    if remove:
+        remove_session(remove)
+    else:
+        print_sessions(project, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +132,11 @@ class _Wanted:
     flags: Mapping[str, object]
     mode: str
     """``plan``, or empty for what the settings say."""
+
+    @property
+    def terms(self) -> tuple[str, str]:
+        """The model and the mode of a new session, before it is made."""
+        return self.settings.model, self.mode or self.settings.approve
 
     def prepare(self, approver: Approver, listener: RunListener) -> PreparedSession:
         """Return it, ready to be opened."""
@@ -162,10 +204,13 @@ def _run_once(wanted: _Wanted, prompt: str, *, output: Output, take: str, schema
     return _run_locked(prepared, answer_once(prepared, text, printer, rules))
 
 
-def _run_terminal(wanted: _Wanted, prompt: str) -> int:
+def _run_terminal(wanted: _Wanted, prompt: str, *, plain: bool) -> int:
     from kakite.cli.chat.terminal import converse
+    from kakite.cli.session_setup import check_model_name
 
-    return converse(wanted, prompt)
+    if wanted.stored is None:
+        check_model_name(wanted.settings.model)  # now: the rest is looked at behind the prompt
+    return converse(wanted, prompt, plain=plain or os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"})
 
 
 def _run_locked(prepared: PreparedSession, work: Coroutine[object, object, int]) -> int:

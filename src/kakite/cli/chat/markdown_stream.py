@@ -53,8 +53,8 @@ def _find_block_end(text: str) -> int | None:
 
 def _goes_on(after: list[str], *, in_list: bool) -> bool:
     """Return whether what follows a blank line may belong to the block before it."""
-    following = next((line for line in after if line.strip()), None)
     if not in_list:
         return False
-    # A list goes on with another item or an indented line; what is not there yet may be one.
-    return following is None or len(after) == 1 or _ITEM.match(following) is not None
+    # A list goes on with another item or an indented line; a line that is not whole yet may become one.
+    following = next((line for line in after[:-1] if line.strip()), None)
+    return following is None or _ITEM.match(following) is not None

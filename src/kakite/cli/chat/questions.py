@@ -1,4 +1,4 @@
-"""Shows questions: about a call, what it does, then the diff or the command; and those of the model."""
+"""Shows a question about a call once, in words: what it does, then the diff or the command."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from rich.text import Text
 
 from kakite.agent.run.state import compute_diffstat
 from kakite.agent.session.person_questions import PersonQuestion
-from kakite.cli.console import escape_control, escape_one_line, wrap_rows
+from kakite.cli.console import escape_control, escape_one_line, format_value, wrap_rows
 from kakite.cli.prompts import render_diff_rows, render_question_rows
 from kakite.host import ApprovalRequest, Rule
 from kakite.host.policy.matchers import CommandPrefix
+from kakite.terminal_text import quote_command
 
 _VERBS = {
     "create": "Write",
@@ -27,12 +28,13 @@ def format_title(question: ApprovalRequest) -> str:
     """Return what a call does, in one line: ``Edit calc.py (+1 -1)``."""
     call = question.call
     name = question.tool or call.name
-    if name == "run_command":
+    if name == "run_command" and not question.server:
         return "Run in the background" if call.arguments.get("background") else "Run"
     if question.diff:
         verb = _VERBS.get(str(call.arguments.get("command", "")), _VERBS.get(name, "Edit"))
         return f"{verb} {_format_files(question)}"
-    return f"{name} of {question.server}" if question.server else name
+    shown = escape_one_line(name)
+    return f"{shown} of the server {escape_one_line(question.server)}" if question.server else shown
 
 
 def _format_files(question: ApprovalRequest) -> str:
@@ -67,23 +69,6 @@ def format_rule_scope(rule: Rule) -> str:
     return f"{escape_one_line(what)}{of} in this project"
 
 
-def render_question(question: ApprovalRequest, width: int) -> Iterator[Text]:
-    """Yield the rows of a question: all of what would happen, each thing once."""
-    call = question.call
-    yield from (Text(row, style="bold yellow") for row in wrap_rows(format_title(question), width, first=""))
-    if (question.tool or call.name) == "run_command":
-        yield from _render_command(call.arguments, width)
-        rest = {
-            name: value for name, value in call.arguments.items() if name not in {"command", "background"}
-        }
-        yield from _render_rest(question, rest, width)
-    elif question.diff:
-        yield from render_diff_rows(question.diff, width)
-        yield from _render_rest(replace(question, diff=""), {}, width)
-    else:
-        yield from _render_rest(question, call.arguments, width)
-
-
 def render_person_question(question: PersonQuestion) -> Iterator[Text]:
     """Yield the rows of a question of the model: its text, and the choices with their numbers."""
     for line in escape_control(question.text).split("\n"):
@@ -93,11 +78,30 @@ def render_person_question(question: PersonQuestion) -> Iterator[Text]:
         yield Text.assemble((f"  {number}. ", "bold cyan"), escape_one_line(choice.label), (about, "dim"))
 
 
+def render_question(question: ApprovalRequest, width: int) -> Iterator[Text]:
+    """Yield the rows of a question: all of what would happen, each thing once."""
+    call = question.call
+    yield from (Text(row, style="bold yellow") for row in wrap_rows(format_title(question), width, first=""))
+    if (question.tool or call.name) == "run_command" and not question.server:
+        yield from _render_command(call.arguments, width)
+        rest = {
+            name: value for name, value in call.arguments.items() if name not in {"command", "background"}
+        }
+        yield from _render_rest(question, rest, width)
+    elif question.diff:
+        yield from render_diff_rows(question.diff.removesuffix("\n"), width)
+        rest = call.arguments if question.server else {}  # our editor's arguments are what the diff shows
+        yield from _render_rest(replace(question, diff=""), rest, width)
+    else:
+        yield from _render_rest(question, call.arguments, width)
+
+
 def _render_command(arguments: dict[str, Any], width: int) -> Iterator[Text]:
-    command = arguments.get("command", "")
-    text = " ".join(map(str, cast("list[object]", command))) if isinstance(command, list) else str(command)
-    for line in text.split("\n"):
-        yield from (Text(row) for row in wrap_rows(f"$ {escape_one_line(line)}", width, first="  "))
+    command: object = arguments.get("command", "")
+    words = [*map(str, cast("list[object]", command))] if isinstance(command, list) else None
+    lines = format_value(cast("object", command)) if words is None else [quote_command(tuple(words))]
+    for line in lines:
+        yield from (Text(row) for row in wrap_rows(f"$ {line}", width, first="  "))
 
 
 def _render_rest(question: ApprovalRequest, arguments: dict[str, Any], width: int) -> Iterator[Text]:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from rich.table import Table
-
 from kakite.cli.console import escape_one_line
 from kakite.errors import UsageError
 
@@ -31,8 +29,16 @@ class ChatFront(Protocol):
     leaving: bool
 
     @property
-    def is_running(self) -> bool:
+    def is_at_work(self) -> bool:
         """Whether the model is at work."""
+        ...
+
+    def stop_work(self) -> None:
+        """Stop what is at work."""
+        ...
+
+    async def handle(self, line: str) -> None:
+        """Do what a line says."""
         ...
 
     async def get_session(self) -> Session:
@@ -91,6 +97,9 @@ COMMANDS = {
     "tools": ChatCommand("", "List the model's tools"),
     "mcp": ChatCommand("", "List the MCP servers that the model may use"),
     "export": ChatCommand("[FILE]", "Write the conversation as Markdown"),
+    "last": ChatCommand("", "Show the last call whole (Ctrl-O)"),
+    "edit": ChatCommand("[TEXT]", "Write a message in your editor (Ctrl-X Ctrl-E)"),
+    "stop": ChatCommand("", "Stop the model, or your own command (Esc)"),
     "quit": ChatCommand("", "Leave; the session stays stored"),
 }
 
@@ -102,7 +111,16 @@ KEYS = (
     ("Ctrl-O", "show the last call whole"),
     ("Ctrl-X Ctrl-E", "write in your editor"),
     ("@path", "name a file"),
-    ("!command", "run a command of your own"),
+    ("!command", "run a command of your own; the model gets its output with your next message"),
+    ("Up, Ctrl-R", "earlier lines"),
+    ("Ctrl-D", "leave"),
+)
+PLAIN_KEYS = (
+    ("Enter", "send; while the model works: send it along with its next step"),
+    ("a backslash at the end of a line", "the message goes on in the next line"),
+    ("Ctrl-C", "stop the model; twice leaves"),
+    ("@path", "name a file"),
+    ("!command", "run a command of your own; the model gets its output with your next message"),
 )
 
 
@@ -130,8 +148,15 @@ class ChatCommands:
             "tools": self._tools,
             "mcp": self._mcp,
             "export": self._export,
+            "last": self._last,
+            "edit": self._edit,
+            "stop": self._stop,
             "quit": self._quit,
         }
+
+    def forget(self) -> None:
+        """Forget the session before: another one is open now."""
+        self._restored = None
 
     async def run(self, line: str) -> None:
         """Run a line that begins with a slash.
@@ -149,12 +174,18 @@ class ChatCommands:
         await handler(rest.strip())
 
     async def _help(self, _rest: str) -> None:
-        table = Table.grid(padding=(0, 2))
-        for name, command in COMMANDS.items():
-            table.add_row(f"/{name} {command.arguments}".strip(), command.help)
-        for key, told in KEYS:
-            table.add_row(key, told)
-        self._view.console.print(table)
+        keys = PLAIN_KEYS if self._view.plain else KEYS
+        own = self._terminal.prepared.context.commands if self._terminal.prepared else ()
+        self._view.show_table(
+            [
+                *(
+                    (f"/{name} {command.arguments}".strip(), command.help)
+                    for name, command in COMMANDS.items()
+                ),
+                *((f"/{each.name}", each.description) for each in own if each.name not in COMMANDS),
+                *keys,
+            ]
+        )
 
     async def _model(self, rest: str) -> None:
         session = await self._terminal.get_session()
@@ -193,7 +224,8 @@ class ChatCommands:
         await self._terminal.set_mode(modes[0] if modes else "edits")
         changed = plan.strip() != session.run.summary.strip()
         text = f"Carry out this plan:\n\n{plan.strip()}" if changed else "Carry the plan out."
-        self._view.show_message(text)
+        if not self._view.plain:
+            self._view.show_message(text)
         await self._terminal.send(text)
 
     async def _diff(self, _rest: str) -> None:
@@ -221,7 +253,7 @@ class ChatCommands:
             return
         done = await session.rewind(point, files=answer in {"b", "f"}, conversation=answer in {"b", "c"})
         self._restored = done
-        files = f" ({len(done.changes.files)} files; /undo takes that back)" if done else ""
+        files = f" ({_count_files(done)}; /undo takes that back)" if done else ""
         self._view.note(f"Back to before: {point.text}{files}")
         for skipped in done.skipped if done else ():
             self._view.warn(f"{skipped.path} stays as it is: {skipped.reason}")
@@ -232,7 +264,7 @@ class ChatCommands:
             raise UsageError("there is no rewind to take back")
         done = await session.undo_rewind(self._restored)
         self._restored = done
-        self._view.note(f"Taken back: {len(done.changes.files)} files. The conversation stays as it is.")
+        self._view.note(f"Taken back: {_count_files(done)}. The conversation stays as it is.")
 
     async def _choose_point(self, points: tuple[RewindPoint, ...]) -> RewindPoint | None:
         if not points:
@@ -277,12 +309,13 @@ class ChatCommands:
         prepared = self._terminal.prepared
         assert prepared is not None
         if rest:
-            await self._terminal.open(find_session(rest, prepared.project))
+            await self._open_stored(find_session(rest, prepared.project))
             return
+        here = str(prepared.project)
         found = [
             (record, run)
             for record, run in list_sessions()
-            if run.task.repository == str(prepared.project) and run.points
+            if run.task.repository == here and run.points and record.id != prepared.run.task.id
         ][:20]
         if not found:
             self._view.note("There is no other session of this folder.")
@@ -292,13 +325,20 @@ class ChatCommands:
             self._view.note(f"{number:3}  {when}  {escape_one_line(run.title)}")
         answer = await self._terminal.read_answer("Which? (number, or nothing)")
         if answer.isdigit() and 1 <= int(answer) <= len(found):
-            await self._terminal.open(found[int(answer) - 1][0])
+            await self._open_stored(found[int(answer) - 1][0])
+
+    async def _open_stored(self, stored: RunFolder | None) -> None:
+        prepared = self._terminal.prepared
+        if stored is not None and prepared is not None and stored.id == prepared.deps.record.id:
+            self._view.note("You are in this session already.")
+            return
+        await self._terminal.open(stored)
 
     async def _tools(self, _rest: str) -> None:
         session = await self._terminal.get_session()
-        for tool in await session.list_tools():
-            first = escape_one_line(tool.description.strip().split("\n")[0])
-            self._view.note(f"{tool.name}  {first}")
+        self._view.show_table(
+            [(tool.name, tool.description.strip().split("\n")[0]) for tool in await session.list_tools()]
+        )
 
     async def _mcp(self, _rest: str) -> None:
         assert self._terminal.prepared is not None
@@ -315,8 +355,13 @@ class ChatCommands:
         from kakite.agent.observe.renderers.markdown import render_markdown
 
         session = await self._terminal.get_session()
-        words = shlex.split(rest)
-        file = Path(words[0] if words else f"kakite-{session.run.task.id}.md")
+        try:
+            words = shlex.split(rest)
+        except ValueError as error:
+            raise UsageError(f"`{rest}` is no file name: {error}") from error
+        assert self._terminal.prepared is not None
+        name = words[0] if words else f"kakite-{session.run.task.id}.md"
+        file = await asyncio.to_thread(_resolve, self._terminal.prepared.project, name)
         text = render_markdown(build_event_log(session.run))
         try:
             await asyncio.to_thread(_write_new, file, text)
@@ -324,14 +369,34 @@ class ChatCommands:
             raise UsageError(f"`{file}` cannot be written: {error.strerror}", code="io_failed") from error
         self._view.note(f"Written to {file}")
 
+    async def _last(self, _rest: str) -> None:
+        self._view.show_last_call()
+
+    async def _edit(self, rest: str) -> None:
+        text = await self._terminal.edit_text(rest)
+        if text.strip():
+            await self._terminal.handle(text)
+
+    async def _stop(self, _rest: str) -> None:
+        self._terminal.stop_work()
+
     async def _quit(self, _rest: str) -> None:
         self._terminal.leaving = True
 
     def _check_idle(self) -> None:
-        if self._terminal.is_running:
+        if self._terminal.is_at_work:
             raise UsageError("the model is at work", hint="wait, or stop it with Esc", code="turn_running")
 
 
+def _count_files(done: Restored) -> str:
+    count = len(done.changes.files)
+    return "1 file" if count == 1 else f"{count} files"
+
+
+def _resolve(folder: Path, name: str) -> Path:
+    return folder / Path(name).expanduser()
+
+
 def _write_new(file: Path, text: str) -> None:
-    with file.expanduser().open("x", encoding="utf-8") as opened:
+    with file.open("x", encoding="utf-8") as opened:
         opened.write(text)

@@ -1,57 +1,54 @@
-"""The conversation in a terminal: the line that one types, its keys, and questions.
+"""The conversation at a terminal: one session at a time, the lines that a person types, and questions.
 
-What scrolls up is the terminal's own. While the model works the prompt stays: what is typed then is steering.
+What scrolls up is the terminal's own. While the model works the line stays: what is typed then is steering.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
-import shutil
+import signal
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any, Protocol, cast
-
-from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import Completer, Completion
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.history import FileHistory, InMemoryHistory
-from prompt_toolkit.key_binding import KeyBindings
-from prompt_toolkit.patch_stdout import patch_stdout
-from rich.console import Console
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
 from kakite.agent.context_holder import ContextHolder
-from kakite.agent.session.context import complete_mention, list_paths
-from kakite.agent.session.context.mention_syntax import format_mention
-from kakite.cli.chat.questions import format_rule_scope, render_person_question, render_question
+from kakite.cli.chat.line_input import edit_text
 from kakite.cli.chat.slash_commands import COMMANDS, ChatCommands
-from kakite.cli.chat.view import ChatView
+from kakite.cli.chat.view import ChatView, TerminalConsole
 from kakite.cli.exit_codes import run_until_signal
-from kakite.cli.session_setup import open_other_model
 from kakite.errors import KakiteError
-from kakite.host import ApprovalRequest, ApprovalResponse
 from kakite.workspace import ensure_state_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from prompt_toolkit.document import Document
+    from collections.abc import Coroutine
 
     from kakite.agent.observe.events import RunListener
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.person_questions import PersonQuestion
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session, SessionMode
-    from kakite.host import Approver
+    from kakite.agent.session.session_context import SessionContext
+    from kakite.cli.chat.line_input import LineInput
+    from kakite.host import ApprovalRequest, ApprovalResponse, Approver
     from kakite.models.messages import UserMessage
 
 
 class SessionSource(Protocol):
     """Makes the sessions of a terminal."""
+
+    @property
+    def project(self) -> Path:
+        """The folder that they work in."""
+        ...
+
+    @property
+    def terms(self) -> tuple[str, str]:
+        """The model and the mode of a new session, before it is made."""
+        ...
 
     def prepare(self, approver: Approver, listener: RunListener) -> PreparedSession:
         """Return the session that the command asked for."""
@@ -66,113 +63,200 @@ class SessionSource(Protocol):
 
 LEAVE_WITHIN = 2.0
 """Seconds within which a second Ctrl-C leaves."""
-PATHS_MAX_AGE = 5.0
-"""Seconds that the list of the project's files is used for completion."""
+ASKED_HINT = "Type a number, or your own answer · Esc gives none"
+ANSWER_AFTER = 0.3
+"""Seconds that a question stands before a key answers it: what one was typing just then answers nothing."""
 _MODES = ("ask", "edits", "all", "plan")
-_MENTION = re.compile(r'(?:^|\s)@("?[^\s"]*)$')
 
 
-def converse(source: SessionSource, first: str = "") -> int:
-    """Run the conversation until the person leaves, and return the exit code."""
-    return asyncio.run(run_until_signal(ChatTerminal(source).run(first)))
+def converse(source: SessionSource, first: str = "", *, plain: bool = False) -> int:
+    """Run the conversation until the person leaves, and return the exit code.
+
+    Args:
+        source: makes the sessions.
+        first: the first message, if there is one.
+        plain: only lines, one after the other: nothing is drawn twice, and no key has a meaning of its own.
+    """
+    return asyncio.run(run_until_signal(ChatTerminal(source, plain=plain).run(first)))
+
+
+@dataclass(slots=True, kw_only=True)
+class _OpenQuestion:
+    """A question about a call that waits for its answer."""
+
+    request: ApprovalRequest
+    answer: asyncio.Future[ApprovalResponse]
+    is_shown: bool = False
+    """Whether it stood long enough to be answered."""
+    interrupts_draft: bool = False
+    """Whether the person was typing when it came: that line is no answer."""
 
 
 class ChatTerminal:
     """One person at one terminal, and the session that they talk to."""
 
-    def __init__(self, source: SessionSource) -> None:
-        self.view = ChatView(console=Console(highlight=False, soft_wrap=True))
-        self._source = source
-        self._holder: ContextHolder[Session] | None = None
-        self._lock: AsyncExitStack = AsyncExitStack()
+    def __init__(self, source: SessionSource, *, plain: bool = False) -> None:
+        self.view = ChatView(console=TerminalConsole(plain=plain), plain=plain)
         self.prepared: PreparedSession | None = None
         self.session: Session | None = None
+        self.leaving = False
+        self._source = source
+        self._plain = plain
+        self._holder: ContextHolder[Session] | None = None
+        self._lock = ExitStack()
+        self._preparing: asyncio.Task[PreparedSession] | None = None
         self._opening: asyncio.Task[Session] | None = None
         self._turn: asyncio.Task[None] | None = None
-        self._question: tuple[ApprovalRequest, asyncio.Future[ApprovalResponse]] | None = None
+        self._line: asyncio.Task[None] | None = None
+        """What the last line asked for, while that is done."""
+        self._own: asyncio.Task[None] | None = None
+        """The person's own command, while it runs."""
+        self._own_outputs: list[str] = []
+        """What own commands said, for the model with the next message."""
+        self._question: _OpenQuestion | None = None
         self._asked: tuple[PersonQuestion, asyncio.Future[str | None]] | None = None
         """What the model itself wants to know."""
-        self._leave_pressed = 0.0
-        self.leaving = False
+        self._leave_pressed = -LEAVE_WITHIN
+        self._failed: BaseException | None = None
+        """Why there is no session at all."""
+        self._background: set[asyncio.Task[None]] = set()
         self._commands = ChatCommands(self)
-        self._prompt = self._build_prompt()
-        self.view.refresh = self._refresh
+        self._input = self._create_input()
+        self.view.refresh = self._input.refresh
+
+    def _create_input(self) -> LineInput:
+        if self._plain:
+            from kakite.cli.chat.plain_input import PlainInput
+
+            return PlainInput()
+        from kakite.cli.chat.prompt_input import PromptInput
+
+        return PromptInput(self, ensure_state_folder(os.environ) / "chat-history")
 
     async def run(self, first: str) -> int:
-        """Talk until the person leaves."""
-        with patch_stdout(raw=True):
-            self.view.console = Console(
-                file=sys.stdout,
-                force_terminal=True,
-                no_color="NO_COLOR" in os.environ or None,
-                highlight=False,
-                width=shutil.get_terminal_size().columns,
-            )
+        """Talk until the person leaves.
+
+        Raises:
+            KakiteError: the session that the command asked for cannot be made.
+        """
+        with self._input.open():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.on_interrupt)
+            self.view.console.file = sys.stdout
+            ticking = asyncio.create_task(self._tick())
             try:
+                self.view.note(f"Kakite in {self.project}. /help lists what you can do.")
                 await self.open(wanted=True)
-                ticking = asyncio.create_task(self._tick())
                 if first.strip():
-                    self.view.show_message(first)
-                    await self.handle(first)
+                    await self._handle_line(first)
                 while not self.leaving:
                     await self._read_line()
-                ticking.cancel()
             finally:
+                ticking.cancel()
                 await self.close()
+        if self._failed is not None:
+            raise self._failed
         if self.prepared is not None and self.prepared.deps.record.file.exists():
             sys.stdout.write(f"Go on with: kakite chat --resume {self.prepared.run.task.id}\n")
         return 0
 
+    # The session.
+
+    @property
+    def project(self) -> Path:
+        """The folder of the session."""
+        return self.prepared.project if self.prepared else self._source.project
+
+    @property
+    def context(self) -> SessionContext | None:
+        """Commands and files; None: not loaded yet."""
+        return self.prepared.context if self.prepared else None
+
+    @property
+    def mode(self) -> str:
+        """What goes without a question."""
+        if self.session is not None:
+            return self.session.mode
+        return self.prepared.run.task.approve if self.prepared else self._source.terms[1]
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        run = self.session.run if self.session else self.prepared.run if self.prepared else None
+        return run.task.model if run else self._source.terms[0]
+
     async def open(self, stored: RunFolder | None = None, *, wanted: bool = False) -> None:
         """Open a session: the one that the command asked for (``wanted``), a stored one, or a new one.
 
-        Its sandbox and tools are made ready in the background: the first line can be typed at once.
+        It is made ready in the background: the first line can be typed at once.
+
+        Raises:
+            KakiteError: another session cannot be made; the one before goes on.
         """
+        make, show = self._source, self.view.show
+        if wanted:
+            preparing = asyncio.create_task(asyncio.to_thread(make.prepare, self, show))
+        else:
+            preparing = asyncio.create_task(asyncio.to_thread(make.prepare_other, self, show, stored))
+            await preparing
         await self.close()
-        show = self.view.show
-        prepared = (
-            self._source.prepare(self, show) if wanted else self._source.prepare_other(self, show, stored)
-        )
-        self._lock.enter_context(prepared.deps.record.lock())
+        self._commands.forget()
+        self.view.reset()
+        self.view.begin("Loading")
+        self._preparing = preparing
+        self._opening = asyncio.create_task(self._open(preparing))
+        self._opening.add_done_callback(self._end_opening)
+
+    async def _open(self, preparing: asyncio.Task[PreparedSession]) -> Session:
+        try:
+            prepared = await preparing
+            self._lock.enter_context(prepared.deps.record.lock())
+        except Exception as error:
+            if self.prepared is None:  # there is nothing to go on with
+                self._failed, self.leaving = error, True
+                self._input.stop()
+            raise
         self.prepared = prepared
-        self._holder = ContextHolder(prepared.open())
-        self._opening = asyncio.create_task(self._holder.enter())
-        self._opening.add_done_callback(lambda _: self._end_opening())
         self._greet(prepared)
+        self._holder = ContextHolder(prepared.open())
+        self.session = await self._holder.enter()
+        return self.session
 
     def _greet(self, prepared: PreparedSession) -> None:
-        task = prepared.run.task
-        self.view.note(f"Kakite in {task.repository}, with {task.model}. /help lists what you can do.")
+        if self._plain:
+            self.view.note(f"Model: {self.model}. Mode: {self.mode}.")
         if prepared.note:
             self.view.warn(prepared.note)
         for problem in prepared.context.problems:
             self.view.note(str(problem))
         if prepared.run.points:
             self.view.note(f"Going on with: {prepared.run.title}")
+            if prepared.run.summary:
+                self.view.show_markdown(prepared.run.summary)
 
-    def _end_opening(self) -> None:
+    def _end_opening(self, opening: asyncio.Task[Session]) -> None:
         self.view.doing = ""
-        opening = self._opening
-        if opening is not None and not opening.cancelled() and (error := opening.exception()):
-            self.view.fail(str(error))
-            if isinstance(error, KakiteError) and error.hint:
-                self.view.note(error.hint)
-        self._refresh()
+        if not opening.cancelled() and (error := opening.exception()) and self._failed is None:
+            self._show_error(error)
+            self.view.note("/clear tries again with a new session.")
+        self._input.refresh()
 
     async def close(self) -> None:
         """End the session; it stays stored."""
         if self.session is not None:
             self.session.interrupt()
-        if self._turn is not None:
-            await asyncio.wait([self._turn])
-        if self._opening is not None and not self._opening.done():
-            self._opening.cancel()
-            await asyncio.wait([self._opening])
+        for task in (self._own, self._opening):
+            if task is not None and not task.done():
+                task.cancel()
+        waited = {task for task in (self._own, self._turn, self._opening) if task is not None}
+        if waited:
+            await asyncio.wait(waited)
         if self._holder is not None:
             await self._holder.close()
-        await self._lock.aclose()
-        self._lock = AsyncExitStack()
-        self.session = self._holder = self._opening = self._turn = None
+        self._lock.close()
+        if self.prepared is not None and not self.prepared.deps.record.file.exists():
+            with suppress(OSError):  # of a session in which nothing was said
+                await asyncio.to_thread(self.prepared.deps.record.remove)
+        self.session = self._holder = self._opening = self._turn = self._own = None
 
     async def get_session(self) -> Session:
         """Return the session, once it is open.
@@ -180,77 +264,202 @@ class ChatTerminal:
         Raises:
             KakiteError: it cannot be opened.
         """
-        if self.session is None:
-            assert self._opening is not None
-            self.session = await asyncio.shield(self._opening)
-        session = self.session
-        assert session is not None
-        return session
+        assert self._opening is not None
+        return await asyncio.shield(self._opening)
+
+    async def _get_prepared(self) -> PreparedSession:
+        assert self._preparing is not None
+        return await asyncio.shield(self._preparing)
 
     @property
-    def is_running(self) -> bool:
+    def is_at_work(self) -> bool:
         """Whether the model is at work."""
         return self._turn is not None and not self._turn.done()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether something is at work that Esc stops."""
+        return self.is_at_work or self._own is not None
+
+    # What a line asks for.
+
+    async def _read_line(self) -> None:
+        try:
+            line = await self._input.read_line()
+        except KeyboardInterrupt:
+            self.on_interrupt()
+        except EOFError:
+            self.leaving = True
+        else:
+            await self._handle_line(line)
+
+    async def _handle_line(self, line: str) -> None:
+        """Do what a line says; Ctrl-C ends that, and what goes wrong is told."""
+        self._line = asyncio.create_task(self.handle(line))
+        await asyncio.wait([self._line])
+        task, self._line = self._line, None
+        if task.cancelled():
+            self.view.warn("Stopped.")
+        elif error := task.exception():
+            self._show_error(error)
+
+    def _show_error(self, error: BaseException) -> None:
+        if isinstance(error, KakiteError):
+            self.view.fail(error.message)
+            if error.hint:
+                self.view.note(error.hint)
+        elif not isinstance(error, asyncio.CancelledError):
+            self.view.fail(f"{type(error).__name__}: {error}")
+            self.view.note("This is a bug in Kakite. The session is stored.")
+
     async def handle(self, line: str) -> None:
-        """Do what a line says: a command, the person's own program, or a message."""
-        own = self.prepared.context.find_command(line)[0] if self.prepared else None
-        if line.startswith("/") and (own is None or line[1:].partition(" ")[0] in COMMANDS):
+        """Do what a line says: a command, the person's own program, an answer, or a message."""
+        if not line.strip():
+            return
+        if line.startswith("/") and not await self._is_own(line):
+            self._echo(line)
             await self._commands.run(line)
         elif line.startswith("!"):
-            await self._run_own_command(line[1:])
-        elif line.strip():
+            self._echo(line)
+            self._begin_own(line[1:].strip())
+        elif self._question is not None and not self._question.interrupts_draft:
+            self.answer(line.strip())
+        elif self._asked is not None:
+            self._echo(line)
+            self._answer_person(line)
+        else:
+            self._echo(line)
             await self.send(line)
+        if self._question is not None:
+            self._question.interrupts_draft = False
+
+    async def _is_own(self, line: str) -> bool:
+        """Return whether a line that begins with a slash calls a command of the person or the project."""
+        if line[1:].split(" ", 1)[0] in COMMANDS:
+            return False
+        return (await self._get_prepared()).context.find_command(line)[0] is not None
+
+    def _echo(self, line: str) -> None:
+        if not self._plain:
+            self.view.show_message(line)
 
     async def send(self, text: str) -> None:
         """Send a message: it begins a turn, or steers the one that runs."""
-        assert self.prepared is not None
-        message = await asyncio.to_thread(self.prepared.context.build_message, text)
-        if self.is_running and self.session is not None and self.session.is_running:
+        prepared = await self._get_prepared()
+        message = await asyncio.to_thread(prepared.context.build_message, text)
+        if self._own_outputs:
+            told = "\n\n".join([*self._own_outputs, message.text])
+            message = replace(message, text=told, shown=message.shown or text)
+            self._own_outputs.clear()
+        if self.session is not None and self.session.is_running:
             self.session.steer(message)
-            return
-        self._turn = asyncio.create_task(self._run_turn(message))
+        elif self.is_at_work:
+            raise KakiteError("the session is not ready yet", hint="wait a moment; Esc stops it")
+        else:
+            self._turn = asyncio.create_task(self._run_turn(message))
 
     async def _run_turn(self, message: UserMessage) -> None:
         try:
             session = await self.get_session()
-            await session.prompt(message)
         except KakiteError as error:
+            self._show_error(error)
+            return
+        try:
+            await session.prompt(message)
+        except KakiteError as error:  # the end of the turn has said what
             if error.hint:
                 self.view.note(error.hint)
+        except Exception as error:  # noqa: BLE001 - a defect ends the turn, not the conversation
+            self._show_error(error)
         finally:
             self.view.doing = ""
-            self._refresh()
+            self._input.refresh()
+
+    def _begin_own(self, command: str) -> None:
+        """Run the person's own command; the line stays, and Esc or Ctrl-C ends it."""
+        if self._own is not None:
+            raise KakiteError("a command of yours is running", hint="wait, or stop it with Esc")
+        if command:
+            self._own = asyncio.create_task(self._run_own(command))
+
+    async def _run_own(self, command: str) -> None:
+        from kakite.cli.chat.own_command import run_own_command
+
+        self.view.begin(f"! {command}")
+        try:
+            told, code = await run_own_command(command, self.project, self.view.show_output)
+            self._own_outputs.append(told)
+            ended = f"exit {code}; " if code else ""
+            self.view.note(f"({ended}the model gets this with your next message)")
+        except asyncio.CancelledError:
+            self.view.warn("Your command was stopped.")
+        except Exception as error:  # noqa: BLE001 - told to the person
+            self._show_error(error)
+        finally:
+            self._own, self.view.doing = None, ""
+            self._input.refresh()
+
+    async def edit_text(self, text: str) -> str:
+        """Let the person change a text in their editor."""
+        return await edit_text(text)
+
+    async def read_answer(self, question: str) -> str:
+        """Ask the person for one line, beside the conversation."""
+        return await self._input.read_answer(question)
+
+    async def set_mode(self, mode: str) -> None:
+        """Say what goes without a question."""
+        (await self.get_session()).set_mode(cast("SessionMode", mode))
+        self._input.refresh()
+
+    async def set_model(self, name: str) -> None:
+        """Talk to another model.
+
+        Raises:
+            KakiteError: there is no such provider, or its key is missing.
+        """
+        from kakite.cli.session_setup import open_other_model
+
+        session = await self.get_session()
+        base_url, model = await asyncio.to_thread(open_other_model, session.run.task, name)
+        session.set_model(name, base_url, model)
+
+    # Questions.
 
     async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         """Ask the person about a call. A PersonApprover."""
-        width = self.view.console.width
-        self.view.console.print()
-        for row in render_question(question, max(width, 20)):
-            self.view.console.print(row)
-        self.view.note_shown(question.call.id)
-        answer: asyncio.Future[ApprovalResponse] = asyncio.get_running_loop().create_future()
-        self._question = question, answer
-        self._refresh()
+        from kakite.cli.chat.questions import render_question
+
+        self.view.show_question(question.call.id, render_question(question, self.view.console.width))
+        loop = asyncio.get_running_loop()
+        asked = self._question = _OpenQuestion(
+            request=question, answer=loop.create_future(), interrupts_draft=self._input.has_draft
+        )
+        showing = loop.call_later(0 if self._plain else ANSWER_AFTER, self._show_choices, asked)
         try:
-            return await answer
+            return await asked.answer
         finally:
+            showing.cancel()
             self._question = None
-            self._refresh()
+            self._input.refresh()
 
     async def ask_person(self, question: PersonQuestion) -> str | None:
         """Show a question of the model with its choices, and return the answer."""
+        from kakite.cli.chat.questions import render_person_question
+
         self.view.console.print()
         for row in render_person_question(question):
             self.view.console.print(row)
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._asked = question, answer
-        self._refresh()
+        if self._plain:
+            self.view.note(ASKED_HINT)
+        self._input.refresh()
         try:
             return await answer
         finally:
             self._asked = None
-            self._refresh()
+            self._input.refresh()
 
     def _answer_person(self, typed: str | None) -> None:
         """Answer the model's question: by a number, or in other words; None gives no answer."""
@@ -260,235 +469,93 @@ class ChatTerminal:
         if typed is None or typed.strip():
             answer.set_result(None if typed is None else question.to_answer(typed))
 
-    async def read_answer(self, question: str) -> str:
-        """Ask the person for one line, beside the conversation."""
-        asking: PromptSession[str] = PromptSession(history=InMemoryHistory())
-        with suppress(EOFError, KeyboardInterrupt):
-            return (await asking.prompt_async(f"{question} ")).strip()
-        return ""
+    @property
+    def question_hint(self) -> str:
+        """How the model's own question can be answered; empty: there is none."""
+        return "" if self._asked is None else ASKED_HINT
 
-    async def _run_own_command(self, command: str) -> None:
-        """Run the person's own command on their machine; its output goes with their next message."""
-        process = await asyncio.create_subprocess_shell(
-            command,
-            cwd=self.prepared.project if self.prepared else None,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        out, _ = await process.communicate()
-        self.view.console.out(out.decode("utf-8", "replace").rstrip("\n"), highlight=False)
+    def _show_choices(self, asked: _OpenQuestion) -> None:
+        asked.interrupts_draft = asked.interrupts_draft or self._input.has_draft
+        asked.is_shown = True
+        if self._plain:
+            self.view.note(self.choices)
+        self._input.refresh()
 
-    async def _read_line(self) -> None:
-        try:
-            line = await self._prompt.prompt_async()
-        except KeyboardInterrupt:
-            self._on_interrupt()
-            return
-        except EOFError:
-            self.leaving = True
-            return
-        if self._question is not None:
-            self._answer(line.strip())
-            return
-        if self._asked is not None:
-            self._answer_person(line)
-            return
-        try:
-            await self.handle(line)
-        except KakiteError as error:
-            self.view.fail(error.message)
-            if error.hint:
-                self.view.note(error.hint)
+    @property
+    def choices(self) -> str:
+        """How the open question can be answered; empty: nothing is asked, or not yet to be answered."""
+        if self._question is None or not self._question.is_shown:
+            return ""
+        if self._question.interrupts_draft and self._input.has_draft:
+            return "Allow this? First send or clear your line; then y, a or n."
+        from kakite.cli.chat.questions import format_rule_scope
 
-    def _answer(self, typed: str) -> None:
+        saves = self._question.request.saves
+        always = f" · s always: {format_rule_scope(saves)}" if saves else ""
+        return f"Allow this? y yes · a this tool from now on{always} · n no · or say why not"
+
+    def answer(self, typed: str) -> None:
         """Answer the open question with what was typed: a letter, or the reason of a no."""
-        if self._question is None or not typed:
-            return
-        question, answer = self._question
-        if answer.done():
+        from kakite.host import ApprovalResponse
+
+        if self._question is None or self._question.answer.done():
             return
         match typed.lower():
             case "y" | "yes":
-                answer.set_result(ApprovalResponse(allowed=True))
+                response = ApprovalResponse(allowed=True)
             case "a":
-                answer.set_result(ApprovalResponse(allowed=True, remember="tool"))
-            case "s" if question.saves:
-                answer.set_result(ApprovalResponse(allowed=True, remember="always"))
+                response = ApprovalResponse(allowed=True, remember="tool")
+            case "s" if self._question.request.saves:
+                response = ApprovalResponse(allowed=True, remember="always")
+            case "s":
+                return
             case "n" | "no":
-                answer.set_result(ApprovalResponse(allowed=False, reason="the person said no"))
+                response = ApprovalResponse(allowed=False, reason="the person said no")
             case _:
-                answer.set_result(ApprovalResponse(allowed=False, reason=f"the person said: {typed}"))
+                self._echo(typed)
+                response = ApprovalResponse(allowed=False, reason=f"the person said: {typed}")
+        self._question.answer.set_result(response)
 
-    def _on_interrupt(self) -> None:
-        """Leave a question without an answer; else end the turn; without one, leave at the second time."""
+    # Keys.
+
+    def stop_work(self) -> None:
+        """Leave a question unanswered, end the turn, or the person's own command; else do nothing."""
         if self._asked is not None:
             self._answer_person(None)
-            return
-        if self.is_running and self.session is not None:
+        elif self._own is not None:
+            self._own.cancel()
+        elif self.session is not None and self.session.is_running:
             self.session.interrupt()
-            return
-        now = time.monotonic()
-        if now - self._leave_pressed < LEAVE_WITHIN:
+        elif self.is_at_work and self._turn is not None:  # it waits for the session
+            self._turn.cancel()
+            self.view.warn("Your message was not sent.")
+
+    def on_interrupt(self) -> None:
+        """Stop what is at work; without that, leave at the second time."""
+        if self.is_running:
+            self.stop_work()
+        elif self._line is not None:
+            self._line.cancel()
+        elif time.monotonic() - self._leave_pressed < LEAVE_WITHIN:
             self.leaving = True
+            self._input.stop()
         else:
-            self._leave_pressed = now
+            self._leave_pressed = time.monotonic()
             self.view.note("Press Ctrl-C again to leave.")
 
-    async def set_mode(self, mode: str) -> None:
-        """Say what goes without a question."""
-        (await self.get_session()).set_mode(cast("SessionMode", mode))
-        self._refresh()
+    def change_mode(self) -> None:
+        """Go to the next mode."""
+        later = _MODES[(_MODES.index(self.mode) + 1) % len(_MODES)] if self.mode in _MODES else "ask"
+        self._start(self.set_mode(later))
 
-    async def set_model(self, name: str) -> None:
-        """Talk to another model.
-
-        Raises:
-            KakiteError: there is no such provider, or its key is missing.
-        """
-        session = await self.get_session()
-        base_url, model = await asyncio.to_thread(open_other_model, session.run.task, name)
-        session.set_model(name, base_url, model)
-
-    async def edit_text(self, text: str) -> str:
-        """Let the person change a text in their editor."""
-        editing: PromptSession[str] = PromptSession(multiline=True, enable_open_in_editor=True)
-
-        def open_editor() -> None:
-            editing.default_buffer.open_in_editor(validate_and_handle=True)
-
-        return await editing.prompt_async("", default=text, pre_run=open_editor)
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def _tick(self) -> None:
         """Let the seconds of what is under way go on."""
         while True:
             await asyncio.sleep(1)
             if self.view.doing:
-                self._refresh()
-
-    def _refresh(self) -> None:
-        if self._prompt.app.is_running:
-            self._prompt.app.invalidate()
-
-    def _build_prompt(self) -> PromptSession[str]:
-        folder = ensure_state_folder(os.environ)
-        prompt: PromptSession[str] = PromptSession(
-            message=self._format_message,
-            bottom_toolbar=self._format_toolbar,
-            history=FileHistory(str(folder / "chat-history")),
-            completer=_ChatCompleter(self),
-            complete_while_typing=Condition(self._should_complete),
-            complete_in_thread=True,
-            enable_open_in_editor=True,
-            key_bindings=self._build_keys(),
-            prompt_continuation="  ",
-            multiline=False,
-        )
-        prompt.app.ttimeoutlen = 0.05  # Esc alone is a key of ours
-        return prompt
-
-    def _should_complete(self) -> bool:
-        text = self._prompt.default_buffer.document.text_before_cursor
-        return text.startswith("/") or _MENTION.search(text) is not None
-
-    def _format_message(self) -> FormattedText:
-        live = self.view.format_live(shutil.get_terminal_size().columns)
-        lines = [("class:live", f"{live}\n")] if live else []
-        if self._question is not None:
-            saves = self._question[0].saves
-            always = f" · s always: {format_rule_scope(saves)}" if saves else ""
-            lines.append(
-                ("bold", f"Allow this? y yes · a this tool from now on{always} · n no · or say why not\n")
-            )
-        elif self._asked is not None:
-            lines.append(("bold", "Type a number, or your own answer · Esc gives none\n"))
-        return FormattedText([*lines, ("bold ansicyan", "› ")])
-
-    def _format_toolbar(self) -> str:
-        parts = [self._get_mode()]
-        if self.prepared is not None:
-            parts.append(self.prepared.run.task.model)
-        used, window = self.view.used
-        if window:
-            parts.append(f"context {used * 100 // window} %")
-        if self.view.cost:
-            parts.append(f"${self.view.cost:.2f}")
-        parts.append("Esc stops" if self.is_running else "/help")
-        return " · ".join(parts)
-
-    def _get_mode(self) -> str:
-        if self.session is not None:
-            return self.session.mode
-        return self.prepared.run.task.approve if self.prepared else ""
-
-    def _build_answer_key(self, letter: str) -> Callable[[Any], None]:
-        def answer(_event: Any) -> None:
-            self._answer(letter)
-
-        return answer
-
-    def _build_keys(self) -> KeyBindings:
-        keys = KeyBindings()
-        asking = Condition(lambda: self._question is not None and not self._prompt.default_buffer.text)
-
-        @keys.add("escape")
-        def _stop(_event: Any) -> None:
-            if self.is_running:
-                self._on_interrupt()
-
-        @keys.add("s-tab")
-        def _next_mode(event: Any) -> None:
-            later = _MODES[(_MODES.index(self._get_mode()) + 1) % len(_MODES)]
-            event.app.create_background_task(self.set_mode(later))
-
-        @keys.add("c-o")
-        def _unfold(_event: Any) -> None:
-            self.view.show_last_call()
-
-        @keys.add("escape", "enter")
-        @keys.add("c-j")
-        def _new_line(event: Any) -> None:
-            event.current_buffer.insert_text("\n")
-
-        for letter in "yasn":
-            keys.add(letter, filter=asking, eager=True)(self._build_answer_key(letter))
-        return keys
-
-
-class _ChatCompleter(Completer):
-    """Completes the names of commands, and of files after ``@``."""
-
-    def __init__(self, terminal: ChatTerminal) -> None:
-        self._terminal = terminal
-        self._paths: Sequence[str] = ()
-        self._looked = -PATHS_MAX_AGE
-
-    def get_completions(self, document: Document, complete_event: Any) -> Iterable[Completion]:  # noqa: ARG002 - the library's
-        """Yield what the word before the cursor may become."""
-        text = document.text_before_cursor
-        if text.startswith("/") and " " not in text:
-            for name, command in COMMANDS.items():
-                if name.startswith(text[1:]):
-                    yield Completion(f"/{name}", start_position=-len(text), display_meta=command.help)
-            yield from self._complete_own(text)
-        elif mention := _MENTION.search(text):
-            yield from self._complete_mention(mention[1])
-
-    def _complete_own(self, text: str) -> Iterable[Completion]:
-        prepared = self._terminal.prepared
-        for command in prepared.context.commands if prepared else ():
-            if command.name.startswith(text[1:]):
-                yield Completion(
-                    f"/{command.name}", start_position=-len(text), display_meta=command.description
-                )
-
-    def _complete_mention(self, typed: str) -> Iterable[Completion]:
-        for path in complete_mention(typed, self._list_paths()):
-            yield Completion(format_mention(path), start_position=-len(typed) - 1, display=path)
-
-    def _list_paths(self) -> Sequence[str]:
-        """Return the paths of the project, looked up again now and then."""
-        prepared, now = self._terminal.prepared, time.monotonic()
-        if prepared is not None and now - self._looked > PATHS_MAX_AGE:
-            self._paths, self._looked = list_paths(prepared.context.project), now
-        return self._paths
+                self._input.refresh()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
-from rich.console import Console
+from rich.cells import cell_len, chop_cells
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import Markdown
-from rich.syntax import Syntax
+from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from kakite.agent.observe import events
@@ -17,12 +23,23 @@ from kakite.agent.run.checklist import UPDATE_PLAN, ChecklistStatus, ChecklistSt
 from kakite.cli.chat.markdown_stream import MarkdownStream
 from kakite.terminal_text import escape_control, escape_one_line
 
+_CHECKLIST: Mapping[ChecklistStatus, tuple[str, str]] = {
+    "pending": ("☐", "white"),
+    "in_progress": ("▸", "yellow"),
+    "completed": ("☑", "green"),
+}
+
 DIFF_LINES = 40
 """Lines of a diff that are shown at once; a key shows all."""
 FAILED_LINES = 8
 """Lines of the output of a call that failed."""
 LIVE_LINES = 6
 """Lines of what is under way, above the prompt."""
+MESSAGE_LINES = 12
+"""Lines of a message of the person that are shown again once it is sent."""
+_TAB = 4
+_AROUND = 6  # rows that the line and the answers take
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 _PREPARING = {
     "sandbox": "Preparing the sandbox",
@@ -37,11 +54,35 @@ _ENDS = {
     "refused": "The model would not answer.",
 }
 
-_CHECKLIST: Mapping[ChecklistStatus, tuple[str, str]] = {
-    "pending": ("☐", "white"),
-    "in_progress": ("▸", "yellow"),
-    "completed": ("☑", "green"),
-}
+
+class TerminalConsole(Console):
+    """A console that is as wide as the terminal is now, whatever it was at first."""
+
+    def __init__(self, *, plain: bool) -> None:
+        colourless = plain or bool(os.environ.get("NO_COLOR"))
+        super().__init__(
+            force_terminal=not plain, no_color=colourless, highlight=False, emoji=False, markup=False
+        )
+
+    @property
+    def size(self) -> ConsoleDimensions:  # pyright: ignore[reportIncompatibleMethodOverride] - the terminal says it
+        """The size of the terminal."""
+        try:
+            columns, lines = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        except (OSError, ValueError):
+            columns, lines = 80, 25
+        return ConsoleDimensions(columns or 80, lines or 25)
+
+
+@dataclass(slots=True)
+class _Escaped:
+    """Something with text from elsewhere. Markdown can name characters that its source does not have."""
+
+    content: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.content, options):
+            yield segment if segment.control else Segment(escape_control(segment.text), segment.style)
 
 
 @dataclass(kw_only=True)
@@ -49,6 +90,8 @@ class ChatView:
     """Renders events, and keeps what the lines around the prompt say."""
 
     console: Console
+    plain: bool = False
+    """Only lines of text: no live area, no signs or tables, no colour."""
     refresh: Callable[[], None] = lambda: None
     """Draws the lines around the prompt again."""
     doing: str = ""
@@ -72,21 +115,19 @@ class ChatView:
                 self._stream(text)
             case events.ModelReplyEvent(text=text):
                 self._end_reply(text)
-            case events.SubagentEvent():
-                self._show_subagent(event)
-            case events.PlanUpdated(steps=steps):
-                self._show_checklist(steps)
             case events.ToolResultEvent():
                 self._show_result(event)
             case events.TurnEnded():
                 self._end_turn(event)
             case events.ToolCallEvent():
-                self._begin(escape_one_line(describe_call(event)))
+                self.begin(describe_call(event))
+                if self.plain:
+                    self.note(f"Working: {self.doing}")
             case events.PreparationStarted(what=what):
-                self._begin(_PREPARING.get(what, what))
+                self.begin(_PREPARING.get(what, what))
             case events.ModelRequestStarted():
                 self._streamed = False
-                self._begin("Thinking")
+                self.begin("Thinking")
             case _:
                 self._show_note(event)
         self.refresh()
@@ -99,6 +140,10 @@ class ChatView:
                 self.warn(f"going on without {what}: {message}")
             case events.HookFailed(message=message):
                 self.warn(message)
+            case events.PlanUpdated(steps=steps):
+                self._show_checklist(steps)
+            case events.SubagentEvent():
+                self._show_subagent(event)
             case events.PriceUnknown(model=model):
                 self.note(f"No price is known for {model}, so its cost is not counted.")
             case events.RunStepEvent(text=text):
@@ -106,39 +151,76 @@ class ChatView:
             case _:
                 return
 
-    def note_shown(self, call_id: str) -> None:
-        """Take note that what a call changes is on the screen: its result does not show it again."""
+    def reset(self) -> None:
+        """Forget the session before: another one is shown now."""
+        self.doing, self.used, self.cost = "", (0, 0), 0.0
+        self.calls.clear()
+        self._asked.clear()
+
+    def show_question(self, call_id: str, rows: Iterable[Text]) -> None:
+        """Show a question about a call: its result does not show again what it changes."""
         self._asked.add(call_id)
+        self._print(Text(""))
+        shown = list(rows)
+        for row in shown:
+            self._print(row)
+        if len(shown) > self.console.height - _AROUND:
+            self.note(f"(the question has {len(shown):,} rows: scroll up)")
 
     def note(self, text: str) -> None:
         """Show a line of ours."""
-        self.console.print(Text(escape_control(text), style="dim"))
+        self._print(Text(escape_control(text), style="dim"))
 
     def warn(self, text: str) -> None:
         """Show a line of ours that one should see."""
-        self.console.print(Text.assemble(("! ", "bold yellow"), escape_control(text)))
+        self._print(Text.assemble(("Note: " if self.plain else "! ", "bold yellow"), escape_control(text)))
 
     def fail(self, text: str) -> None:
         """Show what went wrong."""
-        self.console.print(Text.assemble(("✗ ", "bold red"), escape_control(text)))
+        self._print(Text.assemble(("Error: " if self.plain else "✗ ", "bold red"), escape_control(text)))
 
     def show_message(self, text: str) -> None:
-        """Show a message of the person."""
-        for line in escape_control(text).split("\n"):
-            self.console.print(Text.assemble(("› ", "bold cyan"), (line, "bold")))
+        """Show a message of the person; of a long one the beginning."""
+        lines = escape_control(text).split("\n")
+        for number, line in enumerate(lines[:MESSAGE_LINES]):
+            self._print(Text.assemble(("  " if number else "› ", "bold cyan"), (line, "bold")))
+        if len(lines) > MESSAGE_LINES:
+            self.note(f"  … {len(lines) - MESSAGE_LINES} more lines")
 
     def show_markdown(self, text: str) -> None:
         """Show a text of the model."""
-        self.console.print(Markdown(escape_control(text)))
-        self.console.print()
+        if self.plain:
+            self._print(Text(escape_control(text)))
+            return
+        # A link shows where it leads; code has the terminal's own colours, which suit dark and light ones.
+        shown = Markdown(escape_control(text), hyperlinks=False, code_theme="ansi_dark")
+        self._print(_Escaped(shown))
+        self._print(Text(""))
+
+    def show_output(self, text: str) -> None:
+        """Show what a program has written."""
+        self._print(Text(escape_control(text.expandtabs())))
+
+    def show_table(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Show names, and what stands behind each."""
+        rows = [(escape_one_line(name), escape_one_line(told)) for name, told in rows]
+        if self.plain:
+            for name, told in rows:
+                self.note(f"{name}: {told}")
+            return
+        table = Table.grid(padding=(0, 2))
+        for name, told in rows:
+            table.add_row(Text(name), Text(told, style="dim"))
+        self._print(table)
 
     def show_diff(self, diff: str, most: int | None = DIFF_LINES) -> None:
         """Show a diff in colours, so many lines of it at most."""
         lines = escape_control(diff).splitlines()
         shown = lines if most is None else lines[:most]
-        self.console.print(Syntax("\n".join(shown), "diff", background_color="default", word_wrap=True))
+        for line in shown:
+            self._print(Text(line.expandtabs(_TAB), style=_DIFF_STYLES.get(line[:1], "")))
         if len(shown) < len(lines):
-            self.note(f"    … {len(lines) - len(shown)} more lines (Ctrl-O shows all)")
+            self.note(f"    … {len(lines) - len(shown)} more lines ({self._how_to_unfold})")
 
     def show_last_call(self) -> None:
         """Show the latest call's result whole."""
@@ -149,22 +231,35 @@ class ChatView:
         self.note(f"— {event.title}")
         if event.diff:
             self.show_diff(event.diff, None)
-        self.console.print(Text(escape_control(event.text)))
+        self.show_output(_format_output(event.text))
 
-    def format_live(self, width: int) -> str:
-        """Return what is under way, for above the prompt: the text that comes, and what is being done."""
+    def format_live(self, width: int, *, doing: bool = True) -> str:
+        """Return what is under way, for above the prompt: the end of the text that comes, what is done."""
+        room = max(width - 1, 1)
         lines: list[str] = []
         if self._text.pending.strip():
-            text = escape_control(self._text.pending.strip("\n"))
-            lines += [line[: max(width - 1, 1)] for line in text.split("\n")][-LIVE_LINES:]
-        if self.doing:
+            # Only the end shows: of a long text no more than that is looked at.
+            text = escape_control(self._text.pending.strip("\n")[-LIVE_LINES * room :])
+            for line in text.expandtabs(_TAB).split("\n"):
+                lines += chop_cells(line, room) or [""]
+            lines = lines[-LIVE_LINES:]
+        if self.doing and doing:
             seconds = int(time.monotonic() - self.since)
-            told = f"● {self.doing}" + (f"  {seconds} s" if seconds else "")
-            lines.append(told[: max(width - 1, 1)])
+            took = f"  {seconds} s" if seconds else ""
+            lines.append(_cut(f"● {self.doing}", room - len(took)) + took)
         return "\n".join(lines)
 
-    def _begin(self, what: str) -> None:
-        self.doing, self.since = what, time.monotonic()
+    def begin(self, what: str) -> None:
+        """Note what is under way."""
+        self.doing, self.since = escape_one_line(what), time.monotonic()
+
+    def _print(self, content: RenderableType) -> None:
+        # In plain mode the terminal itself breaks lines: a reader of screens then knows one from two.
+        self.console.print(content, soft_wrap=self.plain)
+
+    @property
+    def _how_to_unfold(self) -> str:
+        return "/last shows all" if self.plain else "Ctrl-O shows all"
 
     def _stream(self, text: str) -> None:
         self._streamed = True
@@ -180,6 +275,26 @@ class ChatView:
             self.show_markdown(text)
         self.doing = ""
 
+    def _show_checklist(self, steps: Sequence[ChecklistStep]) -> None:
+        for step in steps:
+            mark, colour = _CHECKLIST[step.status]
+            mark = f"{step.status.replace('_', ' ')}:" if self.plain else mark
+            style = "dim" if step.status == "completed" else "bold" if step.status == "in_progress" else ""
+            text = (escape_one_line(step.text), style)
+            self._print(Text.assemble((f"  {mark} ", f"bold {colour}"), text))
+
+    def _show_subagent(self, event: events.SubagentEvent) -> None:
+        about = escape_one_line(event.description)
+        match event.event:
+            case events.ToolResultEvent(title=title, ok=ok):
+                self.note(f"    {about}: {'✓' if ok else '✗'} {escape_one_line(title)}")
+            case events.ToolCallEvent() as call:
+                self.begin(f"{about}: {describe_call(call)}")
+            case events.ModelRequestStarted():
+                self.begin(f"{about}: Thinking")
+            case _:
+                return
+
     def _show_result(self, event: events.ToolResultEvent) -> None:
         self.calls.append(event)
         self.doing = ""
@@ -187,10 +302,12 @@ class ChatView:
             return
         failed = not event.ok
         mark, colour = ("✗", "red") if failed else ("!", "yellow") if event.exit_code else ("✓", "green")
+        if self.plain:
+            mark = "Failed:" if failed else "Done:"
         ended = f"  exit {event.exit_code}" if event.exit_code else ""
         took = f"  {event.seconds:.1f} s" if event.seconds >= 1 else ""
         title = escape_one_line(event.title)
-        self.console.print(Text.assemble((f"{mark} ", f"bold {colour}"), title, (f"{ended}{took}", "dim")))
+        self._print(Text.assemble((f"{mark} ", f"bold {colour}"), title, (f"{ended}{took}", "dim")))
         if event.forgiven:
             self.note(f"    not quoted exactly, forgiven: {', '.join(event.forgiven)}")
         if event.diff and event.ok:
@@ -199,32 +316,12 @@ class ChatView:
         elif failed or event.exit_code:
             self._show_excerpt(event.text)
 
-    def _show_checklist(self, steps: Sequence[ChecklistStep]) -> None:
-        for step in steps:
-            mark, colour = _CHECKLIST[step.status]
-            style = "dim" if step.status == "completed" else "bold" if step.status == "in_progress" else ""
-            self.console.print(
-                Text.assemble((f"  {mark} ", f"bold {colour}"), (escape_one_line(step.text), style))
-            )
-
-    def _show_subagent(self, event: events.SubagentEvent) -> None:
-        about = escape_one_line(event.description)
-        match event.event:
-            case events.ToolResultEvent(title=title, ok=ok):
-                self.note(f"    {about}: {'✓' if ok else '✗'} {escape_one_line(title)}")
-            case events.ToolCallEvent() as call:
-                self._begin(f"{about}: {escape_one_line(describe_call(call))}")
-            case events.ModelRequestStarted():
-                self._begin(f"{about}: Thinking")
-            case _:
-                return
-
     def _show_excerpt(self, text: str) -> None:
-        lines = escape_control(text).splitlines()
+        lines = escape_control(_format_output(text)).splitlines()
         for line in lines[:FAILED_LINES]:
-            self.console.print(Text(f"    {line}", style="dim"))
+            self._print(Text(f"    {line}", style="dim"))
         if len(lines) > FAILED_LINES:
-            self.note(f"    … {len(lines) - FAILED_LINES} more lines (Ctrl-O shows all)")
+            self.note(f"    … {len(lines) - FAILED_LINES} more lines ({self._how_to_unfold})")
 
     def _end_turn(self, event: events.TurnEnded) -> None:
         rest = self._text.flush()
@@ -237,3 +334,21 @@ class ChatView:
             self.fail(event.text)
         elif told := _ENDS.get(event.reason):
             self.warn(told)
+
+
+def _format_output(text: str) -> str:
+    """Return the output of a call for a person: of a command both streams, in place of JSON that has them."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict) or not {"stdout", "stderr"} <= value.keys():
+        return text
+    streams = cast("dict[str, object]", value)
+    parts = [str(streams[name]).rstrip("\n") for name in ("stdout", "stderr")]
+    return "\n".join(filter(None, parts)) or "(no output)"
+
+
+def _cut(text: str, cells: int) -> str:
+    """Return as much of a text as has room."""
+    return text if cell_len(text) <= cells else f"{chop_cells(text, max(cells - 1, 1))[0]}…"

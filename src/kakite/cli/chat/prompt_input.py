@@ -1,0 +1,303 @@
+"""The line at the bottom of the terminal: its keys, completion, history, and what stands around it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import Completer, Completion
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.patch_stdout import StdoutProxy
+from rich.cells import cell_len
+
+from kakite.cli.chat.git_branch import read_branch
+from kakite.cli.chat.slash_commands import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from prompt_toolkit.document import Document
+
+    from kakite.agent.session.session_context import SessionContext
+    from kakite.cli.chat.view import ChatView
+
+PATHS_MAX_AGE = 5.0
+"""Seconds that the list of the project's files is used for completion."""
+BRANCH_MAX_AGE = 2.0
+"""Seconds that the name of the branch is shown before it is read again."""
+REDRAW_INTERVAL = 0.04
+"""Seconds between two drawings of the line at least: text that streams does not slow down typing."""
+ESCAPE_TIMEOUT = 0.1
+"""Seconds that Esc waits for a key that would make another one of both, as Alt-Enter."""
+SEQUENCE_TIMEOUT = 2.0
+"""Seconds that Ctrl-X waits for the key that belongs to it."""
+_MENTION = re.compile(r'(?:^|\s)@("?[^\s"]*)$')
+
+
+class PromptOwner(Protocol):
+    """What the line shows, and what its keys do."""
+
+    view: ChatView
+
+    @property
+    def project(self) -> Path:
+        """The folder of the session."""
+        ...
+
+    @property
+    def context(self) -> SessionContext | None:
+        """Commands and files; None: not loaded yet."""
+        ...
+
+    @property
+    def is_running(self) -> bool:
+        """Whether something is at work that Esc stops."""
+        ...
+
+    @property
+    def choices(self) -> str:
+        """How the open question can be answered; empty: nothing is asked, or not yet to be answered."""
+        ...
+
+    @property
+    def question_hint(self) -> str:
+        """How the model's own question can be answered; empty: there is none."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """What goes without a question."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        ...
+
+    def answer(self, typed: str) -> None:
+        """Answer the open question."""
+        ...
+
+    def on_interrupt(self) -> None:
+        """Do what Ctrl-C means."""
+        ...
+
+    def stop_work(self) -> None:
+        """Do what Esc means."""
+        ...
+
+    def change_mode(self) -> None:
+        """Go to the next mode."""
+        ...
+
+
+class PromptInput:
+    """A line editor that stays at the bottom while text scrolls above it. A LineInput."""
+
+    def __init__(self, owner: PromptOwner, history: Path) -> None:
+        self._owner = owner
+        self._branch, self._branch_read = "", -BRANCH_MAX_AGE
+        self._prompt = self._build_prompt(history)
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether a line was begun and not sent."""
+        return bool(self._prompt.default_buffer.text)
+
+    @contextmanager
+    def open(self) -> Generator[None]:
+        """Let everything that is written appear above the line."""
+        proxy = StdoutProxy(sleep_between_writes=REDRAW_INTERVAL, raw=True)
+        with proxy, redirect_stdout(proxy), redirect_stderr(proxy):
+            yield
+
+    async def read_line(self) -> str:
+        """Return the next line."""
+        return await self._prompt.prompt_async(handle_sigint=False)
+
+    async def read_answer(self, question: str) -> str:
+        """Ask for one line, with a history of its own."""
+        asking: PromptSession[str] = PromptSession(history=InMemoryHistory())
+        with suppress(EOFError, KeyboardInterrupt):
+            return (await asking.prompt_async(f"{question} ", handle_sigint=False)).strip()
+        return ""
+
+    def refresh(self) -> None:
+        """Draw the line again, with what stands around it."""
+        if self._prompt.app.is_running:
+            self._prompt.app.invalidate()
+
+    def stop(self) -> None:
+        """Give an empty line."""
+        app = self._prompt.app
+        if app.is_running and not app.is_done:
+            app.exit(result="")
+
+    def _build_prompt(self, history: Path) -> PromptSession[str]:
+        prompt: PromptSession[str] = PromptSession(
+            message=self._format_message,
+            bottom_toolbar=self._format_toolbar,
+            history=FileHistory(str(history)),
+            completer=_ChatCompleter(self._owner),
+            complete_while_typing=Condition(self._should_complete),
+            complete_in_thread=True,
+            enable_open_in_editor=True,
+            tempfile_suffix=".md",
+            key_bindings=self._build_keys(),
+            prompt_continuation="  ",
+            multiline=False,
+            erase_when_done=True,  # who sends a line shows it
+        )
+        app = prompt.app
+        app.ttimeoutlen, app.timeoutlen = ESCAPE_TIMEOUT / 2, SEQUENCE_TIMEOUT
+        app.min_redraw_interval = REDRAW_INTERVAL
+
+        def set_timeout(_sender: object) -> None:
+            begun = app.key_processor.key_buffer
+            waits = ESCAPE_TIMEOUT if begun and begun[0].key == Keys.Escape else SEQUENCE_TIMEOUT
+            app.timeoutlen = waits
+
+        app.key_processor.after_key_press += set_timeout
+        return prompt
+
+    def _should_complete(self) -> bool:
+        text = self._prompt.default_buffer.document.text_before_cursor
+        return text.startswith("/") or _MENTION.search(text) is not None
+
+    def _format_message(self) -> FormattedText:
+        asked = self._owner.choices
+        live = self._owner.view.format_live(_get_columns(), doing=not asked)
+        lines = [("class:live", f"{live}\n")] if live else []
+        if told := asked or self._owner.question_hint:
+            lines.append(("bold", f"{told}\n"))
+        return FormattedText([*lines, ("bold ansicyan", "› ")])
+
+    def _format_toolbar(self) -> str:
+        owner = self._owner
+        used, window = owner.view.used
+        hint = "Esc stops" if owner.is_running else "/help"
+        parts = [
+            owner.mode,
+            owner.model,
+            f"context {used * 100 // window} %" if window else "",
+            f"${owner.view.cost:.2f}" if owner.view.cost else "",
+            self._read_branch(),
+            hint,
+        ]
+        return join_to_fit(list(filter(None, parts)), _get_columns())
+
+    def _read_branch(self) -> str:
+        now = time.monotonic()
+        if now - self._branch_read > BRANCH_MAX_AGE:
+            self._branch, self._branch_read = read_branch(self._owner.project), now
+        return self._branch
+
+    def _build_keys(self) -> KeyBindings:
+        keys, owner = KeyBindings(), self._owner
+        asking = Condition(lambda: bool(owner.choices) and not self.has_draft)
+
+        @keys.add("escape")
+        def _stop(_event: Any) -> None:
+            owner.stop_work()
+
+        @keys.add("c-c")
+        def _interrupt(event: Any) -> None:
+            if self.has_draft and not owner.is_running:
+                event.current_buffer.reset()
+            else:
+                owner.on_interrupt()
+
+        @keys.add("s-tab")
+        def _next_mode(_event: Any) -> None:
+            owner.change_mode()
+
+        @keys.add("c-o")
+        def _unfold(_event: Any) -> None:
+            owner.view.show_last_call()
+
+        @keys.add("escape", "enter")
+        @keys.add("c-j")
+        def _new_line(event: Any) -> None:
+            event.current_buffer.insert_text("\n")
+
+        for letter in "yasn":
+            keys.add(letter, filter=asking, eager=True)(_build_answer_key(owner, letter))
+        return keys
+
+
+def _build_answer_key(owner: PromptOwner, letter: str) -> Callable[[Any], None]:
+    def answer(_event: Any) -> None:
+        owner.answer(letter)
+
+    return answer
+
+
+def join_to_fit(parts: Sequence[str], columns: int) -> str:
+    """Return the parts of the status line, without those in the middle that have no room."""
+    kept = list(parts)
+    while cell_len(text := " · ".join(kept)) > columns and len(kept) > 2:
+        del kept[-2]
+    return text
+
+
+def _get_columns() -> int:
+    """Return the width of the terminal, as it is now."""
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+class _ChatCompleter(Completer):
+    """Completes the names of commands, and of files after ``@``."""
+
+    def __init__(self, owner: PromptOwner) -> None:
+        self._owner = owner
+        self._paths: Sequence[str] = ()
+        self._looked = -PATHS_MAX_AGE
+
+    def get_completions(self, document: Document, complete_event: Any) -> Iterable[Completion]:  # noqa: ARG002 - the library's
+        """Yield what the word before the cursor may become."""
+        text = document.text_before_cursor
+        if text.startswith("/") and " " not in text:
+            for name, command in COMMANDS.items():
+                if name.startswith(text[1:]):
+                    yield Completion(f"/{name}", start_position=-len(text), display_meta=command.help)
+            yield from self._complete_own(text)
+        elif mention := _MENTION.search(text):
+            yield from self._complete_mention(mention[1])
+
+    def _complete_own(self, text: str) -> Iterable[Completion]:
+        context = self._owner.context
+        for command in context.commands if context else ():
+            if command.name.startswith(text[1:]) and command.name not in COMMANDS:
+                yield Completion(
+                    f"/{command.name}", start_position=-len(text), display_meta=command.description
+                )
+
+    def _complete_mention(self, typed: str) -> Iterable[Completion]:
+        from kakite.agent.session.context import complete_mention
+        from kakite.agent.session.context.mention_syntax import format_mention
+
+        for path in complete_mention(typed, self._list_paths()):
+            yield Completion(format_mention(path), start_position=-len(typed) - 1, display=path)
+
+    def _list_paths(self) -> Sequence[str]:
+        """Return the paths of the project, looked up again now and then."""
+        from kakite.agent.session.context import list_paths
+
+        context, now = self._owner.context, time.monotonic()
+        if context is not None and now - self._looked > PATHS_MAX_AGE:
+            self._paths, self._looked = list_paths(context.project), now
+        return self._paths

@@ -31,6 +31,7 @@ NO_LICENCES = frozenset({"DFSG approved", "OSI Approved"})
 LOOKED_AT = {
     "psycopg": "LGPL: dbos imports it; used as it is, never changed",
     "psycopg-binary": "LGPL: as psycopg",
+    "pyte": "LGPL: only in the tests; used as it is, never changed",
     "pygithub": "LGPL: only with the extra `forges`; used as it is, never changed",
     "python-gitlab": "LGPL: only with the extra `forges`; used as it is, never changed",
 }

@@ -30,6 +30,7 @@ PAGES: Mapping[str, Sequence[str]] = {
     "": ("install",),
     "acp": ("editors",),
     "agent": ("agent-reference", "agent-web"),
+    "chat": ("chat",),
     "collab": ("collab",),
     "debate": ("debate", "debate-server"),
     "doctor": ("install", "sandbox"),

@@ -82,34 +82,39 @@ def prepare_session(
     Raises:
         UsageError: there is no model, or no such folder.
     """
-    from kakite.agent.run.store import RunStore
     from kakite.agent.session.checkpoints import Checkpoints
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session_context import load_session_context
-    from kakite.workspace import ensure_state_folder
 
-    record = stored or RunStore(ensure_state_folder(os.environ)).create_run()
-    if stored is None:
-        kind, note = choose_session_sandbox(settings.sandbox)
-        run = _create_run(settings, project, record.id, kind)
-    else:
-        run, note = _apply_given(record.load(), settings, given or {}), ""
+    record, run, note = _load_or_create(settings, project, stored, given or {})
     if mode:
         run = replace(run, task=replace(run.task, approve=mode))
     _check_run(run)
     folder = Path(run.task.repository)
     context = load_session_context(folder, os.environ)
+    deps = _build_deps(run, record, settings, context, approver, listener)
     return PreparedSession(
         run=run,
-        deps=replace(
-            _build_deps(run, record, settings, context, approver, listener), client_servers=tuple(servers)
-        ),
+        deps=replace(deps, client_servers=tuple(servers)),
         project=folder,
         context=context,
         checkpoints=Checkpoints(folder, record.folder / "checkpoints", environ=os.environ),
         hooks=_build_hooks(settings, folder, record),
         note=note,
     )
+
+
+def _load_or_create(
+    settings: Settings, project: Path, stored: RunFolder | None, given: Mapping[str, object]
+) -> tuple[RunFolder, RunState, str]:
+    from kakite.agent.run.store import RunStore
+    from kakite.workspace import ensure_state_folder
+
+    if stored is not None:
+        return stored, _apply_given(stored.load(), settings, given), ""
+    record = RunStore(ensure_state_folder(os.environ)).create_run()
+    kind, note = choose_session_sandbox(settings.sandbox)
+    return record, _create_run(settings, project, record.id, kind), note
 
 
 def _build_hooks(settings: Settings, folder: Path, record: RunFolder) -> HookRunner:
@@ -126,17 +131,16 @@ def fork_session(record: RunFolder) -> RunFolder:
     """Return the record of a copy of a session, with its conversation and the files that it kept.
 
     Raises:
-        RunStoreError: it cannot be read, or another process works on it.
+        RunStoreError: it cannot be read.
     """
     from kakite.agent.run.store import RunStore
     from kakite.workspace import ensure_state_folder
 
     copy = RunStore(ensure_state_folder(os.environ)).create_run()
-    with record.lock():
-        run = record.load()
-        kept = record.folder / "checkpoints"
-        if kept.is_dir():
-            shutil.copytree(kept, copy.folder / "checkpoints", symlinks=True)
+    run = record.load()
+    kept = record.folder / "checkpoints"
+    if kept.is_dir():
+        shutil.copytree(kept, copy.folder / "checkpoints", symlinks=True)
     copy.folder.mkdir(mode=0o700, exist_ok=True)
     copy.folder.chmod(0o700)
     copy.save(replace(run, task=replace(run.task, id=copy.id)))

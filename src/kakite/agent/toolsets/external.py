@@ -268,12 +268,8 @@ async def open_external_servers(
         ask_after_outside=not _is_allow_all(rules),
         begins=begins,
     )
-    own_rules = (
-        rule
-        for entry in host.entries
-        for rule in (*entry.rules, *build_auto_approve_rules(entry.name, entry.auto_approve))
-    )
-    approved = ApprovedToolset(toolset, rules=(*rules, *own_rules), approver=approver, setting=setting)
+    every = (*rules, *_iter_entry_rules(host))
+    approved = ApprovedToolset(toolset, rules=every, approver=approver, setting=setting)
     approved.record_untrusted_source("the repository")  # the model reads it before it can call anything
     return ExternalServers(
         toolset=ToolSearchToolset(approved, budget_tokens=DEFAULT_TOKEN_BUDGET),
@@ -282,6 +278,11 @@ async def open_external_servers(
         missing=missing,
         absence=host.explain_missing_tool,
     )
+
+
+def _iter_entry_rules(host: Host) -> Iterator[Rule]:
+    for entry in host.entries:
+        yield from (*entry.rules, *build_auto_approve_rules(entry.name, entry.auto_approve))
 
 
 def build_unknown_tool_result(call: ToolCall, names: Iterable[str]) -> ToolResult:

@@ -40,55 +40,63 @@ _STORED = "Stored sessions"
 _INPUT_TIMEOUT = 3.0  # s for a pipe to say something, where the message does not come from there
 
 
+Print = Annotated[
+    bool, typer.Option("--print", "-p", metavar="", help="Print the answer and exit; ask nothing.")
+]
+Continue = Annotated[
+    bool,
+    typer.Option("--continue", "-c", metavar="", help="Go on with the latest session of this folder."),
+]
+Resume = Annotated[str, typer.Option("--resume", "-r", metavar="ID", help="Go on with this session.")]
+Folder = Annotated[Path, typer.Option("--folder", "-C", help="The folder to work in. Default: this one.")]
+OutputForm = Annotated[
+    Output, typer.Option(help="With -p: the answer, one JSON document, or events as JSON lines.")
+]
+InputForm = Annotated[
+    str,
+    typer.Option(
+        "--input", metavar="text|jsonl", help="With -p: read messages as JSON lines from standard input."
+    ),
+]
+AnswerSchema = Annotated[
+    Path | None, typer.Option(help="With -p: the answer must be JSON that fits this JSON Schema.")
+]
+Fork = Annotated[
+    str, typer.Option(metavar="ID", help="Go on with a copy of this session; the session itself stays.")
+]
+ListSessions = Annotated[
+    bool,
+    typer.Option("--list", metavar="", rich_help_panel=_STORED, help="List the sessions of this folder."),
+]
+AllFolders = Annotated[
+    bool,
+    typer.Option("--all", metavar="", rich_help_panel=_STORED, help="With --list: those of all folders."),
+]
+Remove = Annotated[str, typer.Option("--rm", metavar="ID", rich_help_panel=_STORED, help="Remove a session.")]
+Plain = Annotated[
+    bool,
+    typer.Option(
+        "--plain", metavar="", help="Lines only, for screen readers: nothing is drawn twice, no colours."
+    ),
+]
+
+
 @add_setting_options(approve=SessionApprove, setup=None, max_turns=None)
 def chat(
     prompt: Annotated[str, typer.Argument(help="Your first message.")] = "",
     *,
-    once: Annotated[
-        bool, typer.Option("--print", "-p", metavar="", help="Print the answer and exit; ask nothing.")
-    ] = False,
-    go_on: Annotated[
-        bool,
-        typer.Option("--continue", "-c", metavar="", help="Go on with the latest session of this folder."),
-    ] = False,
-    resume: Annotated[
-        str, typer.Option("--resume", "-r", metavar="ID", help="Go on with this session.")
-    ] = "",
-    folder: Annotated[
-        Path, typer.Option("--folder", "-C", help="The folder to work in. Default: this one.")
-    ] = Path(),
-    output: Annotated[
-        Output, typer.Option(help="With -p: the answer, one JSON document, or events as JSON lines.")
-    ] = "text",
-    take: Annotated[
-        str,
-        typer.Option(
-            "--input", metavar="text|jsonl", help="With -p: read messages as JSON lines from standard input."
-        ),
-    ] = "text",
-    schema: Annotated[
-        Path | None, typer.Option(help="With -p: the answer must be JSON that fits this JSON Schema.")
-    ] = None,
-    fork: Annotated[
-        str, typer.Option(metavar="ID", help="Go on with a copy of this session; the session itself stays.")
-    ] = "",
-    list_them: Annotated[
-        bool,
-        typer.Option("--list", metavar="", rich_help_panel=_STORED, help="List the sessions of this folder."),
-    ] = False,
-    of_all: Annotated[
-        bool,
-        typer.Option("--all", metavar="", rich_help_panel=_STORED, help="With --list: those of all folders."),
-    ] = False,
-    remove: Annotated[
-        str, typer.Option("--rm", metavar="ID", rich_help_panel=_STORED, help="Remove a session.")
-    ] = "",
-    plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain", metavar="", help="Lines only, for screen readers: nothing is drawn twice, no colours."
-        ),
-    ] = False,
+    once: Print = False,
+    go_on: Continue = False,
+    resume: Resume = "",
+    folder: Folder = Path(),
+    output: OutputForm = "text",
+    take: InputForm = "text",
+    schema: AnswerSchema = None,
+    fork: Fork = "",
+    list_them: ListSessions = False,
+    of_all: AllFolders = False,
+    remove: Remove = "",
+    plain: Plain = False,
     given: GivenFlags,
 ) -> None:
     """Work with the agent in this folder: it answers, edits files and runs commands."""

@@ -65,7 +65,7 @@ def test_a_fence_is_text_in_prose_and_beside_others(text: str, path: str) -> Non
 def test_one_line_with_the_number_of_its_place_is_refused_and_suggested_without_it(
     above: int, line: str, mark: str
 ) -> None:
-    text, new = "x\n" * above + f"{line}\n", f"{line.split()[0]} new"
+    text, new = "x\n" * above + f"{line}\n", f"{line.split(maxsplit=1)[0]} new"
     failure = refuse(text, Edit(search=f"{line}\n", replace=f"{mark.format(above + 1)}{new}\n"))
     assert failure.code == "wrapped"
     assert accepted(text, failure) == "x\n" * above + f"{new}\n"

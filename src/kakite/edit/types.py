@@ -50,8 +50,8 @@ class Edit:
     at_end: bool = False
     """Among several places, the one at the end of the text is meant."""
     hunk_line: int | None = None
-    """Where a diff says that SEARCH starts (1-based), as far as its other hunks bear that out. Like ``line`` it
-    picks the one of equal places that starts there, nothing else."""
+    """Where a diff says that SEARCH starts (1-based), as far as its other hunks bear that out. Like ``line``
+    it picks the one of equal places that starts there, nothing else."""
     drops_line_end: bool = False
     """Whether the text ends with REPLACE, without a line end, if SEARCH is at its end."""
     must_exist: bool = False

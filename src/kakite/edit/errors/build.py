@@ -328,8 +328,8 @@ def _build_similar_failure(
 def _suggest_without_entities(
     view: IndexedText, search: TextBlock, replace: TextBlock, nearby: Sequence[SimilarRegion]
 ) -> EditSuggestion | None:
-    """Return the suggestion for an edit; if SEARCH has HTML entities where the text has the characters, for both
-    of its texts without them.
+    """Return the suggestion for an edit; if SEARCH has HTML entities where the text has the characters, for
+    both of its texts without them.
     """
     found = set(_ENTITY.findall(search.text))
     if not found or not nearby:

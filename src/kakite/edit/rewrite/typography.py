@@ -36,9 +36,9 @@ _AlignedPieces = list[tuple[str, str | None]]
 def make_half_width(line: str, known: Iterable[str], text: str) -> str | None:
     """Return a new line with half-width signs, where SEARCH has full-width ones for half-width ones.
 
-    Those beside Han, kana and Hangul stay. None where one is a digit, an operator, or in the text, too: then it
-    cannot be told whether it is meant. ``known`` are the characters that SEARCH has for others, which have their
-    own rule.
+    Those beside Han, kana and Hangul stay. None where one is a digit, an operator, or in the text, too: then
+    it cannot be told whether it is meant. ``known`` are the characters that SEARCH has for others, which have
+    their own rule.
     """
     own = set(known)
     if not any(map(_FULL_WIDTH.match, own)):

@@ -15,7 +15,7 @@ from kakite.edit import Change, ChangeSet
 from kakite.tools.changes.layouts import VERBATIM, Layout, LineKey, normalize_lines
 from kakite.tools.text_pages import split_lines
 
-_TELLING = 12
+_TELLING = 8
 """How many letters and digits a line has that hardly another one has."""
 MAX_WORK = 200_000
 """How many pairs of equal lines the careful comparison may look at; more are taken as changed as a whole."""
@@ -102,10 +102,10 @@ class LineDiff:
         return None if first is None or last is None else (first, last)
 
     def is_recognizable(self, start: int, end: int) -> bool:
-        """Return whether these old lines, which nobody changed, are told from others by what stayed with them.
+        """Return whether these old lines, which nobody changed, are told from others by what stayed there.
 
-        One line alone can be another one that reads the same, unless it is long and stands once, or at an end of
-        the text.
+        One line alone can be another one that reads the same, unless it is long and stands once, or at an
+        end of the text.
         """
         below = [each for each in self.real if each.old[0] >= end]
         above = [each for each in self.real if each.old[1] <= start]

@@ -252,7 +252,7 @@ def place_gap(scope: Scope, path: str, now: str, at: int, *, behind: bool) -> in
         return at  # it knows more lines than it was told of
     place = diff.map_gap(at, behind=behind)
     named = (at - 1, at) if behind else (at, at + 1)
-    is_line = 0 <= named[0] and named[1] <= len(diff.old_lines)
+    is_line = named[0] >= 0 and named[1] <= len(diff.old_lines)
     if place is None or (is_line and not diff.is_recognizable(*named)):
         raise _build_refusal(scope, path, diff, _find_nearest(diff, named))
     named = (place - 1, place) if behind else (place, place + 1)

@@ -397,3 +397,43 @@ def test_what_is_lost_decides_where_the_words_say_little(words: str, search: str
 )
 def test_a_comment_beside_lines_that_stay_or_go_elsewhere_is_written(search: str, replace: str) -> None:
     assert code_of(search, search, replace) == ""
+
+
+LOST = "def b\n  y\n  z\nend\n"
+
+
+@pytest.mark.parametrize(
+    "mark", ["...", "…", "// rest of the code", "# existing code", "# ... existing code"]
+)
+def test_a_bare_placeholder_stands_for_a_line_that_goes_beside_any_new_code(mark: str) -> None:
+    assert code_of(LOST, LOST[:-4], f"def n\n  p\n  q\nend\n{mark}\n  z\n") == "placeholder"
+    assert code_of(LOST, LOST[:-4], f"def n\n  p\n  q\nend\n{mark}\ndef b\n  y\n  z\n") in {"", "placeholder"}
+
+
+def test_dots_stand_for_a_comment_that_goes() -> None:
+    text = 'a {\n}\n\n# NAT\noutput "n" {\n'
+    assert code_of(text, text[4:], '}\n\noutput "m" {\n}\n...\noutput "n" {\n') == "placeholder"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    first()\n", "    def f(self) -> int:\n        ...\n    x = 2\n"),
+        ("    first()\n", "    x: tuple[\n        int,\n        ...\n    ]\n"),
+        ("int f(void);\n", "int printf(\n    const char *s,\n    ...\n);\n"),
+        ("Words.\n", "```yaml\na: 1\n...\n```\nMore.\n"),
+        ("# All of it\nrun()\n", "# All other cases\ngo()\nhalt()\n"),
+    ],
+)
+def test_dots_in_code_and_a_comment_above_new_code_are_written(old: str, new: str) -> None:
+    assert code_of(old, old, new) == ""
+
+
+@pytest.mark.parametrize("count", [20, 1_600, 6_000])
+@pytest.mark.parametrize("mark", ["# existing code", "...", "// rest of the code"])
+def test_a_placeholder_is_seen_however_long_search_is(count: int, mark: str) -> None:
+    search = "".join(f"f{n}()\n" for n in range(count))
+    assert code_of(search + "end()\n", search, f"{mark}\n") == "placeholder"
+    kept = search.replace("f9()\nf10()\n", f"{mark}\n")
+    assert code_of(search + "end()\n", search, kept) == "placeholder"
+    assert code_of(search + "end()\n", search, search.replace("f9()\n", "g9(1)\n")) == ""

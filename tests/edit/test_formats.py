@@ -231,7 +231,12 @@ CASES: dict[str, tuple[str, tuple[Operation, ...]]] = {
         UDIFF,
         (
             Edit(
-                search="a\nb\n\nd\n", replace="a\nc\n\nd\n", path="x.py", heading="def f():", whole_lines=True
+                search="a\nb\n\nd\n",
+                replace="a\nc\n\nd\n",
+                path="x.py",
+                heading="def f():",
+                hunk_line=1,
+                whole_lines=True,
             ),
             Edit(search="e\n", replace="", path="x.py", whole_lines=True),
             DeleteFile(path="gone.py", text="x\n"),

@@ -210,3 +210,9 @@ def test_a_fence_around_search_is_named_and_the_edit_is_suggested_without_it() -
     nowhere = {"search": "```\nnothing(like, it)\n```", "replace": ""}
     (failure,) = accept(lines, text=text, edits=[nowhere])["failures"]
     assert (failure["code"], "fence" in failure["message"]) == ("not_found", True)
+
+
+@pytest.mark.parametrize("line", [0, -1])
+def test_a_line_that_no_text_has_is_no_request(line: int) -> None:
+    answer = ask(text="a\n", edits=[{"search": "a", "replace": "b", "line": line}])
+    assert answer["failures"][0]["code"] == "bad_request"

@@ -797,3 +797,28 @@ async def test_an_insertion_comes_where_it_was_meant_or_not_at_all(
         model.lines.insert(place + 1, "inserted")
     assert (folder / "x").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in model.lines)
     workspace.close()
+
+
+@pytest.mark.parametrize(
+    ("seen", "now", "line"),
+    [
+        ("a\nb\n\nc\nd\n", "p\nq\nr\ns\nt\n\nu\nv\nw\n", 3),
+        ("a = 1\nb = 2\n    }\nc = 3\nd = 4\n", "p\nq\nr\ns\nt\n    }\nu\nv\nw\n", 3),
+        (
+            "def f():\n    return x\n\ndef g():\n    return y\n",
+            "def h():\n    pass\n\ndef k():\n    return x\n",
+            2,
+        ),
+    ],
+)
+async def test_one_equal_line_in_a_file_that_is_new_is_no_place(
+    desk: Desk, seen: str, now: str, line: int
+) -> None:
+    desk.write("x", seen.encode())
+    await view(desk)
+    desk.write("x", now.encode())
+    refused = await desk.call(
+        "text_editor", command="insert", path="x", insert_line=line, insert_text="new\n"
+    )
+    assert refused.code == "changed_since_read"
+    assert desk.read("x") == now.encode()

@@ -396,6 +396,16 @@ def _build_outside_failure(change: FileChange) -> EditFailure:
     )
 
 
+_EXECUTABLE = 0o777
+"""Permissions of a program that is created, as far as the person's own mask lets them."""
+
+
+def _read_umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
 def _write(
     workspace: Workspace,
     present: Mapping[str, File],
@@ -411,7 +421,13 @@ def _write(
         if change.after is None or change.to:
             wanted[change.path] = None, None
         if change.after is not None:
-            mode = modes[change.path] if change.to else None
+            mode = (
+                modes[change.path]
+                if change.to
+                else _EXECUTABLE & ~_read_umask()
+                if change.is_executable
+                else None
+            )
             wanted[change.to or change.path] = change.after.to_bytes(), mode
     writes = [
         FileWrite(

@@ -23,11 +23,17 @@ from kakite.edit.errors.build import (
     build_wrapped_failure,
 )
 from kakite.edit.errors.model import EditError, EditFailure
-from kakite.edit.matching.chain import LocatedMatch, find_match, has_numbers, is_numbered
+from kakite.edit.matching.chain import LocatedMatch, find_match
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.matching.location import TextBlock
 from kakite.edit.rewrite.elision import find_placeholder
-from kakite.edit.rewrite.replacement import AmbiguousReplacementError, is_applied, rewrite_match
+from kakite.edit.rewrite.replacement import (
+    AmbiguousReplacementError,
+    drop_last_line_end,
+    is_applied,
+    rewrite_match,
+)
+from kakite.edit.rewrite.wrapping import unwrap_replacement
 from kakite.edit.source_text import SourceText
 from kakite.edit.suggestions.propose import as_suggestion
 from kakite.edit.text_index import IndexedText
@@ -88,8 +94,19 @@ def apply(
     view = IndexedText(source.text)
     planned: list[_PlannedEdit] = []
     failures: list[EditFailure] = []
+    torn: list[tuple[int, Edit, EditFailure]] = []
     for index, edit in enumerate(edits):
         outcome = _process_operation(view, source, index, edit, settings)
+        if not isinstance(outcome, EditFailure):
+            planned += outcome
+        elif isinstance(edit, Edit) and edit.hunk_line is not None and outcome.code == "ambiguous":
+            torn.append((index, edit, outcome))
+        else:
+            failures.append(outcome)
+    drift = _measure_hunk_drift(edits, planned) if torn else []
+    for index, edit, failure in torn:
+        numbered = _number_hunk(index, edit, drift)
+        outcome = _process_operation(view, source, index, numbered, settings) if numbered else failure
         if isinstance(outcome, EditFailure):
             failures.append(outcome)
         else:
@@ -99,6 +116,30 @@ def apply(
         raise EditError(sorted(failures, key=lambda failure: failure.index))
     failed = {failure.index for failure in failures}
     return _build_result(source, [plan for plan in planned if plan.match.index not in failed], failures)
+
+
+def _measure_hunk_drift(edits: Sequence[Operation], planned: Sequence[_PlannedEdit]) -> list[tuple[int, int]]:
+    """Return for the hunks that have one place which they are, and how far from their number it is."""
+    drift: list[tuple[int, int]] = []
+    for plan in planned:
+        edit = edits[plan.match.index]
+        if isinstance(edit, Edit) and edit.hunk_line is not None:
+            drift.append((plan.match.index, plan.match.line - edit.hunk_line))
+    return drift
+
+
+def _number_hunk(index: int, edit: Edit, drift: Sequence[tuple[int, int]]) -> Edit | None:
+    """Return a hunk with the line that it names, given how far the hunks beside it are from theirs.
+
+    Where those above and below are moved by different counts, nothing tells by which this one is. None if it
+    names no line.
+    """
+    at = bisect_left(drift, index, key=itemgetter(0))
+    above = drift[at - 1][1] if at else 0
+    below = drift[at][1] if at < len(drift) else above
+    assert edit.hunk_line is not None
+    line = edit.hunk_line + above if above == below else 0
+    return with_fields(edit, line=max(line, 0))
 
 
 def _process_operation(
@@ -141,21 +182,34 @@ def _plan_edit(
     search = TextBlock.of(edit.search)
     located = find_match(view, edit, search, settings)
     if not isinstance(located, LocatedMatch):
+        if unwrap_replacement(view, edit, search, ()) is not None:
+            return build_wrapped_failure(index, edit.replace, None)
         return build_not_found_failure(view, index, edit, search, located)
-    if located.edit is not edit:
-        search = TextBlock.of(located.edit.search)
+    if (bare := unwrap_replacement(view, located.edit, search, located.places)) is not None:
+        planned = _plan_matches(view, source, index, LocatedMatch(located.places, bare))
+        changes = (
+            [] if isinstance(planned, EditFailure) else [each for one in planned for each in one.changes]
+        )
+        return build_wrapped_failure(index, located.edit.replace, as_suggestion(view, changes))
+    return _plan_matches(view, source, index, located)
+
+
+def _plan_matches(
+    view: IndexedText, source: SourceText, index: int, located: LocatedMatch
+) -> list[_PlannedEdit] | EditFailure:
+    edit, search = located.edit, TextBlock.of(located.edit.search)
     replace = TextBlock.of(located.edit.replace)
     planned: list[_PlannedEdit] = []
     work = _estimate_work(view, search, replace)
     for place in located.places:
         view.budget.spend(work)
-        plan = _plan_location(view, source, index, (search, replace), place)
+        plan = _plan_location(view, source, index, edit, (search, replace), place)
         if isinstance(plan, EditFailure):
             return plan
         planned.append(plan)
     if not any(plan.changes for plan in planned):
         return build_no_effect_failure(index, edit)
-    omitted = find_placeholder(search.lines, replace.lines)
+    omitted = find_placeholder(search.lines, replace.lines, view.budget)
     if omitted:
         changes = [change for plan in planned for change in plan.changes]
         loss = as_suggestion(view, changes, is_loss=True)
@@ -196,8 +250,6 @@ def _check_edit(view: IndexedText, index: int, edit: Edit) -> EditFailure | None
         return build_empty_search_failure(index, is_blank=bool(edit.search))
     if edit.search == edit.replace:
         return build_no_effect_failure(index, edit)
-    if line := _find_wrapping(edit):
-        return build_wrapped_failure(index, line)
     return None
 
 
@@ -208,25 +260,11 @@ def _is_one_blank(view: IndexedText, edit: Edit) -> bool:
     return first >= 0 and view.text.find(edit.search, first + 1) < 0
 
 
-def _find_wrapping(edit: Edit) -> str:
-    """Return the first line of a REPLACE that has a fence or line numbers around all its lines, and SEARCH
-    has not.
-    """
-    if edit.replace.lstrip(BLANKS)[:3] != "```" and not edit.replace.lstrip(BLANKS)[:1].isdigit():
-        return ""
-    search, replace = TextBlock.of(edit.search).lines, TextBlock.of(edit.replace).lines
-    is_markdown = edit.path.lower().endswith((".md", ".markdown", ".mdx", ".rst", ".txt"))
-    is_fenced = len(replace) > 2 and replace[0].startswith("```") and replace[-1].strip() == "```"
-    if is_fenced and not is_markdown and "```" not in edit.search:
-        inner = {line.strip() for line in replace[1:-1] if line.strip()}
-        return replace[0] if inner & {line.strip() for line in search} else ""
-    return replace[0] if is_numbered(list(replace)) and not has_numbers(search) else ""
-
-
 def _plan_location(
     view: IndexedText,
     source: SourceText,
     index: int,
+    edit: Edit,
     blocks: tuple[TextBlock, TextBlock],
     place: MatchLocation,
 ) -> _PlannedEdit | EditFailure:
@@ -245,6 +283,8 @@ def _plan_location(
         return build_already_applied_failure(
             index, place.line, None if is_part else as_suggestion(view, written)
         )
+    if edit.drops_line_end:
+        written = drop_last_line_end(view.text, place, written)
     changes = [_align_to_line_start(view.text, change.narrow(view.text), change.start) for change in written]
     for change in changes:
         if char := source.find_unencodable(change.insert):

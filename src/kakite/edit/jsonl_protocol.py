@@ -246,8 +246,8 @@ def _parse_edit(item: object) -> Edit:
     search, replace, line, every = (edit.get(key) for key in ("search", "replace", "line", "all"))
     if not isinstance(search, str) or not isinstance(replace, str):
         raise JsonlRequestError('an edit needs "search" and "replace", both strings')
-    if not (line is None or (isinstance(line, int) and not isinstance(line, bool))):
-        raise JsonlRequestError('"line" must be a whole number')
+    if not (line is None or (isinstance(line, int) and not isinstance(line, bool) and line > 0)):
+        raise JsonlRequestError('"line" must be a whole number, from 1')
     if not (every is None or isinstance(every, bool)):
         raise JsonlRequestError('"all" must be true or false')
     return Edit(search=search, replace=replace, line=line, all=bool(every))

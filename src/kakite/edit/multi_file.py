@@ -44,6 +44,8 @@ class FileChange:
     """How its edits matched; None if it has none."""
     indices: tuple[int, ...] = ()
     """Which operations of the batch it comes from."""
+    is_executable: bool = False
+    """Whether a file that is created may be run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +140,7 @@ class _Batch:
         self._exists = exists
         self._shortened = shortened
         self._edits: dict[str, list[tuple[int, Edit]]] = {}
-        self._created: dict[str, tuple[int, str]] = {}
+        self._created: dict[str, tuple[int, CreateFile]] = {}
         self._deleted: dict[str, tuple[int, str | None]] = {}
         self._moved: dict[str, tuple[int, str]] = {}
         self._filled: dict[str, tuple[int, str]] = {}
@@ -212,7 +214,7 @@ class _Batch:
         elif self._is_taken(path):
             self._refuse(index, "file_exists", path, "exists already")
         else:
-            self._created[path] = (index, file.text)
+            self._created[path] = (index, file)
 
     def _overwrite(self, index: int, path: str, file: CreateFile) -> None:
         """Take the whole text of a file that is there, as an edit of all of it."""
@@ -321,7 +323,7 @@ class _Batch:
         """Return what becomes of each file, in the order in which files can come, move and go."""
         found = [(index, self._build_deletion(path)) for path, (index, _) in self._deleted.items()]
         found += [
-            (index, _build_creation(path, text, index)) for path, (index, text) in self._created.items()
+            (index, _build_creation(path, file, index)) for path, (index, file) in self._created.items()
         ]
         for path in {**self._edits, **self._filled, **self._moved}:
             if path not in self._deleted and (change := self._build_change(path)) is not None:
@@ -366,8 +368,14 @@ def _count_lost_lines(old: str, new: str) -> int:
     return lost if lost * 3 > lines.total() else 0
 
 
-def _build_creation(path: str, text: str, index: int) -> FileChange:
-    return FileChange(path=path, before=None, after=SourceText(text), indices=(index,))
+def _build_creation(path: str, file: CreateFile, index: int) -> FileChange:
+    return FileChange(
+        path=path,
+        before=None,
+        after=SourceText(file.text),
+        indices=(index,),
+        is_executable=file.is_executable,
+    )
 
 
 def _can_mean(edit: Edit, path: str) -> bool:

@@ -49,6 +49,11 @@ class Edit:
     """A line that may stand above the place. It breaks ties only: tools and models name the wrong one."""
     at_end: bool = False
     """Among several places, the one at the end of the text is meant."""
+    hunk_line: int | None = None
+    """Where a diff says that SEARCH starts (1-based), as far as its other hunks bear that out. Like ``line``
+    it picks the one of equal places that starts there, nothing else."""
+    drops_line_end: bool = False
+    """Whether the text ends with REPLACE, without a line end, if SEARCH is at its end."""
     must_exist: bool = False
     """Whether an empty SEARCH is a mistake even for a file that is not there, instead of creating it."""
 
@@ -61,6 +66,8 @@ class CreateFile:
     text: str
     overwrite: Literal["never", "if_most_stays", "always"] = "never"
     """Whether a file that is there gets this text; ``if_most_stays`` if most of its lines are in it."""
+    is_executable: bool = False
+    """Whether it is a program: a new file that may be run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

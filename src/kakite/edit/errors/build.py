@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 _FENCED = re.compile(r"\s*```[^\n`]*\n(.*\n)[ \t]*```\s*", re.S)
 _ESCAPE = re.compile(r"\\([nrt\"'\\])")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{2,5}|#x[\dA-Fa-f]{2,4});")
 _NEAR = 0.6
 """From which likeness on it is told what differs."""
 _TELLING = 24  # characters without blanks
@@ -288,7 +289,7 @@ def _build_no_match_failure(view: IndexedText, index: int, edit: Edit, search: T
         is_comment = is_commented_out(sent, view.lines[tokens.first])
         changes = () if by_lines or is_comment else merge_tokens(view, tokens, search, replace)
         return _build_layout_failure(view, index, search, tokens, by_lines or as_suggestion(view, changes))
-    suggestion = suggest_edit(view, search, replace, nearby)
+    suggestion = _suggest_without_entities(view, search, replace, nearby)
     is_torn = bool(nearby) and nearby[0].score >= _NEAR and not is_clear(nearby[0], nearby[1:])
     if not (suggestion or is_torn) and (
         failure := _build_changed_lines_failure(view, index, search, replace)
@@ -322,6 +323,27 @@ def _build_similar_failure(
         candidates=nearest or find_candidate_inside_line(view, search),
         suggestion=suggestion,
     )
+
+
+def _suggest_without_entities(
+    view: IndexedText, search: TextBlock, replace: TextBlock, nearby: Sequence[SimilarRegion]
+) -> EditSuggestion | None:
+    """Return the suggestion for an edit; if SEARCH has HTML entities where the text has the characters, for
+    both of its texts without them.
+    """
+    found = set(_ENTITY.findall(search.text))
+    if not found or not nearby:
+        return suggest_edit(view, search, replace, nearby)
+    if any(entity in view.text for entity in {*found, *_ENTITY.findall(replace.text)}):
+        # Some are the text's own: which ones of REPLACE are cannot be told.
+        return None if _ENTITY.search(replace.text) else suggest_edit(view, search, replace, nearby)
+    from html import unescape  # hardly any failure needs it
+
+    bare, new = (
+        TextBlock.of(_ENTITY.sub(lambda one: unescape(one.group()), block.text))
+        for block in (search, replace)
+    )
+    return suggest_edit(view, bare, new, find_similar(view, bare))
 
 
 def _build_wrapped_search_failure(
@@ -670,12 +692,14 @@ def _find_rows(place: MatchLocation, lines: range) -> range:
     return range(rows[0], rows[-1] + 1) if rows and rows[-1] - rows[0] < len(found) else range(0)
 
 
-def build_wrapped_failure(index: int, line: str) -> EditFailure:
+def build_wrapped_failure(index: int, replace: str, suggestion: EditSuggestion | None) -> EditFailure:
     """Return the refusal of a REPLACE that only a copy for a reader would look like."""
+    line = next(line for line in replace.splitlines() if line.strip())
     return EditFailure(
         index=index,
         code="wrapped",
         message=f"REPLACE has a fence or numbers around all its lines, SEARCH has none: {_quote_line(line)}",
         hint="Write the lines of REPLACE as they shall stand in the file, without a fence and numbers",
         sent=line[:200],
+        suggestion=suggestion,
     )

@@ -377,9 +377,11 @@ def _parse_edit(value: Mapping[str, object], line: int, path: str) -> Edit:
     start = _get_first(value, _LINE)
     if isinstance(start, str) and start.isdecimal() and len(start) < 10:
         start = int(start)
-    if start is not None and (not isinstance(start, int) or isinstance(start, bool)):
+    if start is not None and (not isinstance(start, int) or isinstance(start, bool) or start < 0):
         raise make_format_error("json", line, repr(start), "a whole number as line", "bad_content")
-    return Edit(search=search, replace=replace, line=start, path=path, all=_parse_flag(value, _ALL, line))
+    return Edit(
+        search=search, replace=replace, line=start or None, path=path, all=_parse_flag(value, _ALL, line)
+    )
 
 
 def _parse_flag(value: Mapping[str, object], names: tuple[str, ...], line: int) -> bool:

@@ -1,8 +1,8 @@
 """Parses patches: unified diffs, and the format of codex's ``apply_patch``.
 
-Hunks are found by their lines, like any SEARCH. Line numbers are not used: models make them up, and counts
-are often wrong. In a unified diff ``/dev/null`` creates and deletes files, and so do the headers that git
-writes for empty ones.
+Hunks are found by their lines, like any SEARCH. Line numbers pick one of equal places and nothing else:
+models make them up, and counts are often wrong. In a unified diff ``/dev/null`` creates and deletes files, and
+so do the headers that git writes for empty ones.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Hunk:
     """Lines that the place must stand below."""
     heading: str = ""
     """A line that may stand above the place."""
+    line: int | None = None
+    """Where the old lines start, as the hunk says."""
     lines: list[str] = field(default_factory=list[str])
     """With their first character; an empty line stands for an empty line that is kept."""
     open_search: bool = False
@@ -73,6 +75,23 @@ class Hunk:
             [line[1:] for line in self._body if line[:1] in {"", " ", "+"}], is_open=self.open_replace
         )
 
+    def to_edit(self, path: str, *, at_end: bool = False, mentioned: tuple[str, ...] = ()) -> Edit:
+        """Return the edit of a file that the hunk is."""
+        search = self.search
+        return Edit(
+            search=search,
+            replace=self.replace,
+            path=path,
+            mentioned=mentioned,
+            scope=self.scope,
+            heading=self.heading,
+            at_end=at_end,
+            hunk_line=self.line,
+            drops_line_end=self.open_replace and not self.open_search,
+            must_exist=not search.strip(),
+            whole_lines=True,
+        )
+
 
 def _join_lines(lines: list[str], *, is_open: bool) -> str:
     text = "".join(line + "\n" for line in lines)
@@ -84,8 +103,13 @@ _END = re.compile(r"\s*\*\*\* End Patch\s*")
 _FILE = re.compile(r"\*\*\* (Add|Delete|Update) File: (.+?)\s*")
 _MOVE = re.compile(r"\*\*\* Move to: (.+?)\s*")
 _END_OF_FILE = re.compile(r"\*\*\* End of File\s*")
-_NUMBERS = re.compile(r"@@ -\d[\d,]* \+\d[\d,]* ?(?:@@)?(.*)")
-"""Line numbers as in a unified diff, which are made up."""
+_NUMBERS = re.compile(r"@@ -(?P<line>\d{1,9})[\d,]* \+\d[\d,]* ?(?:@@)?(?P<heading>.*)")
+"""Line numbers as a unified diff has them."""
+
+
+def _open_numbered(found: re.Match[str]) -> Hunk:
+    """Return a hunk whose first line gives numbers; those of an empty side name no place."""
+    return Hunk(heading=found["heading"].strip(), line=int(found["line"]) or None)
 
 
 def is_envelope(line: str) -> bool:
@@ -102,8 +126,9 @@ class ApplyPatchReader:
         self._path = ""
         self._added: list[str] = []
         self._hunk: Hunk | None = None
-        self._scope: tuple[str, ...] = ()
-        self._heading = ""
+        self._above = Hunk()
+        """What the lines above a hunk say of it."""
+        self._scope: list[str] = []
         self._hunks = 0
         self._moved = False
 
@@ -153,7 +178,7 @@ class ApplyPatchReader:
         done = self._finish_file(number)
         self._action, self._path = found.groups()
         self._added, self._hunks, self._moved = [], 0, False
-        self._scope, self._heading = (), ""
+        self._above, self._scope = Hunk(), []
         if self._action == "Delete":
             self._action = ""
             return [*done, DeleteFile(path=self._path)]
@@ -170,8 +195,8 @@ class ApplyPatchReader:
         if self._hunk is None:
             if not text.strip():
                 return []
-            self._hunk = Hunk(self._scope, self._heading)
-            self._scope, self._heading = (), ""
+            self._hunk, self._above = self._above, Hunk()
+            self._hunk.scope, self._scope = tuple(self._scope), []
         if not self._hunk.try_add(text):
             raise make_format_error(
                 "apply_patch", number, text, "a line that starts with a blank, `+` or `-`", "bad_content"
@@ -181,9 +206,9 @@ class ApplyPatchReader:
     def _open_scope(self, text: str) -> list[Operation]:
         done = self._finish_hunk()
         if numbered := _NUMBERS.fullmatch(text):
-            self._heading = numbered.group(1).strip()
+            self._above = _open_numbered(numbered)
         elif name := text.strip("@ \t"):
-            self._scope = (*self._scope, name)
+            self._scope.append(name)
         return done
 
     def _finish_hunk(self, *, at_end: bool = False) -> list[Operation]:
@@ -191,19 +216,7 @@ class ApplyPatchReader:
         if hunk is None:
             return []
         self._hunks += 1
-        search = hunk.search
-        return [
-            Edit(
-                search=search,
-                replace=hunk.replace,
-                path=self._path,
-                scope=hunk.scope,
-                heading=hunk.heading,
-                at_end=at_end,
-                must_exist=not search.strip(),
-                whole_lines=True,
-            )
-        ]
+        return [hunk.to_edit(self._path, at_end=at_end)]
 
     def _finish_file(self, number: int) -> list[Operation]:
         done = self._finish_hunk()
@@ -218,7 +231,7 @@ class ApplyPatchReader:
 HEADER = re.compile(r"(?:diff --git .*|--- \S.*)")
 _NONE = "/dev/null"
 _EXTENDED = re.compile(
-    r"diff --git .*|index [0-9a-f]+\.\.[0-9a-f]+.*|new file mode 100644|deleted file mode \d+"
+    r"diff --git .*|index [0-9a-f]+\.\.[0-9a-f]+.*|new file mode 100(?:644|755)|deleted file mode \d+"
     r"|(?:dis)?similarity index \d+%|rename (?:from|to) .*"
 )
 _UNABLE = re.compile(
@@ -250,6 +263,11 @@ class _FileDiff:
     """Whether a header needs a hunk below it."""
     removed: list[str] = field(default_factory=list[str])
     hunks: int = 0
+    is_executable: bool = False
+
+    def create(self, text: str) -> CreateFile:
+        """Return the operation that creates the file."""
+        return CreateFile(path=self.path, text=text, is_executable=self.is_executable)
 
 
 class StrayLineDetector:
@@ -356,6 +374,7 @@ class UnifiedReader:
         file = self._file
         if text.startswith(("new file mode", "deleted file mode")):
             file.kind = "create" if text.startswith("new") else "delete"
+            file.is_executable = text == "new file mode 100755"
         if text.startswith("rename from "):
             file.path = text.removeprefix("rename from ").strip().strip('"')
         if text.startswith("rename to "):
@@ -373,7 +392,8 @@ class UnifiedReader:
         elif new == _NONE:
             self._file = _FileDiff(path=old, kind="delete")
         elif old == _NONE:
-            self._file = _FileDiff(path=new, kind="create")
+            is_executable = bool(begins_section) and self._file.is_executable
+            self._file = _FileDiff(path=new, kind="create", is_executable=is_executable)
         elif old == new:
             self._file = _FileDiff(path=old)
         else:
@@ -386,7 +406,12 @@ class UnifiedReader:
         done = self._finish_hunk(number)
         done += self._resolve_file(number)
         found = _HUNK.fullmatch(text)
-        self._hunk = Hunk(heading=(found.group(1) or "").strip() if found else "")
+        numbered = _NUMBERS.fullmatch(text)
+        self._hunk = (
+            _open_numbered(numbered)
+            if numbered
+            else Hunk(heading=(found.group(1) or "").strip() if found else "")
+        )
         return done
 
     def _resolve_file(self, number: int) -> list[Operation]:
@@ -418,18 +443,8 @@ class UnifiedReader:
                 "udiff", number, hunk.search, "only lines with `+` in a new file", "bad_content"
             )
         if file.kind == "create":
-            return [CreateFile(path=file.path, text=hunk.replace)]
-        return [
-            Edit(
-                search=hunk.search,
-                replace=hunk.replace,
-                path=file.path,
-                heading=hunk.heading,
-                mentioned=self._mentioned,
-                must_exist=not hunk.search.strip(),
-                whole_lines=True,
-            )
-        ]
+            return [file.create(hunk.replace)]
+        return [hunk.to_edit(file.path, mentioned=self._mentioned)]
 
     def _finish_file(self, number: int) -> list[Operation]:
         done = self._finish_hunk(number)
@@ -437,7 +452,7 @@ class UnifiedReader:
         if file.kind == "delete" and file.path:
             return [*done, DeleteFile(path=file.path, text="".join(file.removed) or None)]
         if file.kind == "create" and file.path and not file.hunks:
-            return [*done, CreateFile(path=file.path, text="")]
+            return [*done, file.create("")]
         if file.is_named and not file.hunks and file.kind == "edit":
             raise make_format_error("udiff", number, "", f"a hunk for `{file.path}`", "bad_content")
         return done

@@ -50,6 +50,28 @@ def filter_by_heading(
     return filter_by_scope(view, places, [heading]) if count == 1 else []
 
 
+def filter_by_line_above(
+    view: IndexedText, places: Sequence[MatchLocation], heading: str
+) -> list[MatchLocation]:
+    """Return the places of which a heading can be the last one above, as a diff with numbers has it.
+
+    It need not be what the place is in. What lies below another heading that begins like it is left out; none
+    if several lines read like it.
+    """
+    rows = _find_named_lines(view, heading, range(len(view.lines)))
+    view.budget.spend(_PER_LINE * len(view.lines))
+    if len(rows) != 1:
+        return []
+    own = split_indent(view.lines[rows[0]])[0]
+    word = view.lines[rows[0]].split()[0]
+    further = (at for at in range(rows[0] + 1, len(view.lines)) if view.lines[at].split()[:1] == [word])
+    width = measure_width(own)
+    after = next(
+        (at for at in further if measure_width(split_indent(view.lines[at])[0]) <= width), len(view.lines)
+    )
+    return [place for place in places if rows[0] < place.line <= after]
+
+
 def _find_ranges(view: IndexedText, scope: Sequence[str]) -> list[tuple[int, int]]:
     """Return the lines, as half-open ranges of indices, that every line of the scope stands above."""
     ranges = [(0, len(view.lines))]
@@ -149,11 +171,13 @@ def _strip_numbers(edit: Edit, lines: Sequence[str], *, with_blank: bool) -> Unn
     return UnnumberedEdit(with_fields(edit, search="\n".join(texts), replace=new), numbers[0])
 
 
-def is_numbered(lines: Sequence[str]) -> bool:
-    """Tell whether all of several lines have line numbers that run on."""
+def strip_line_numbers(lines: Sequence[str]) -> tuple[int, list[str]] | None:
+    """Return the first number and the texts of lines that all have numbers, which run on; None otherwise."""
     found = _parse_numbers(lines)
     numbers = [number for number, _ in found or () if number]
-    return len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    if found is None or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return None
+    return numbers[0], [text for _, text in found]
 
 
 def has_numbers(lines: Sequence[str]) -> bool:
@@ -257,7 +281,8 @@ def _find_match(view: IndexedText, edit: Edit, search: TextBlock, settings: Matc
         if edit.all and not exact.is_complete:
             return TooManyMatches(MAX_REPLACEMENTS)
         return _choose(view, exact.places, edit, is_complete=exact.is_complete, left=exact.within)
-    is_picked = edit.all or edit.line is not None or bool(edit.scope or edit.heading or edit.at_end)
+    is_picked = edit.all or edit.line is not None or edit.hunk_line is not None
+    is_picked |= bool(edit.scope or edit.heading or edit.at_end)
     line = None if edit.line is None or edit.all else edit.line - 1
     drifted = find_normalized(view, search, at_most=MAX_MATCHES if is_picked else _FEW_PLACES, line=line)
     places = drifted.places
@@ -331,6 +356,8 @@ def _choose(
     if len(places) == 1 and is_complete:
         return LocatedMatch((places[0],), edit)
     named = [place for place in places if edit.line is not None and place.line + 1 == edit.line]
+    if not named and edit.hunk_line is not None and edit.line is not None and is_complete:
+        named = filter_by_line_above(view, places, edit.heading)
     return LocatedMatch((named[0],), edit) if len(named) == 1 else AmbiguousMatch(tuple(places), is_complete)
 
 
@@ -339,7 +366,7 @@ def _apply_hints(view: IndexedText, places: Sequence[MatchLocation], edit: Edit)
     view.budget.spend(PER_PLACE * len(places) // 5)
     if edit.scope:
         places = filter_by_scope(view, places, edit.scope) or places
-    if edit.heading:
+    if edit.heading and edit.hunk_line is None:
         places = filter_by_heading(view, places, edit.heading) or places
     if edit.at_end:
         places = [place for place in places if place.end >= view.solid_end] or places

@@ -7,6 +7,7 @@ place. The more the words of that line look like a placeholder, the less needs t
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from kakite.edit.rewrite.elision_words import DOTS, Evidence, is_about, is_uncha
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+
+    from kakite.edit.work_budget import WorkBudget
 
 _COMMENT = re.compile(
     r"(?P<sign>\#+|//+[/!]?|/\*+|<!--|<%(?:\#|!?--)|\{\{!(?:--)?|\{-|\{\#|\(\*|@\*|--|;+|%+|\*|\{/\*|[\"'!]"
@@ -62,16 +65,30 @@ _CODE = re.compile(r"\w")
 _NAMES = re.compile(r"[^\W\d]\w*")
 _LONGEST = 200
 _MAX_LINES = 1_500
+"""Of more lines only those are compared that stand once on both sides, or at the edges."""
 _MAX_PAIRS = 40_000
 """How many lines that go are compared with lines that come, at most."""
+_PER_CODE_LINE = 4_000
+"""To find in which places lines go."""
+_PER_CANDIDATE = 60_000
+"""To weigh what a line says."""
+_CHARACTERS_READ = 4
+"""For one unit of work, where a comment is looked for in all lines."""
 _MAX_BELOW = 2
 _DOTS = 3
+_DOTS_ALONE = re.compile(rf"{DOTS}[;,]?")
+_GOES_ON = (":", ",", "(", "[", "{", "=", "|", '"""', "'''")
+"""How a line ends below which dots alone can be code: a body, an argument, a type."""
+_AROUND = " \t.…⋮⋯:;,-"
 
 
-def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
+def find_placeholder(old: Sequence[str], new: Sequence[str], budget: WorkBudget) -> str:
     """Return the line of ``new`` that stands for lines of ``old`` which are not in it; empty if none does.
 
     Both are lines without their ends.
+
+    Raises:
+        WorkBudgetExceededError: there are too many of both.
     """
     old, new = list(old), list(new)
     there = set(old)
@@ -90,20 +107,25 @@ def find_placeholder(old: Sequence[str], new: Sequence[str]) -> str:
         return found
     empty_rows = {at for one in docstrings if one.is_empty for at in one.rows}
     empty = [at for at in fresh if at in empty_rows]
-    if empty and (found := _find_lossy_docstring(old, new, empty)):
+    budget.spend(_PER_CODE_LINE * (len(old) + len(new)))
+    if empty and (found := _find_lossy_docstring(old, new, empty, budget)):
         return found
     candidates = [at for at in candidates if at not in prose]
+    budget.spend(_PER_CANDIDATE * len(candidates))
+    weighed = {at: found for at in candidates if (found := _weigh_line(new[at]))}
+    text = "\n".join(old)
+    budget.spend(len(text) * len({new[at] for at in candidates}) // _CHARACTERS_READ)
     certain = next(
-        (new[at] for at in candidates if _is_dots_comment(new[at]) and not _is_contained(new[at], old)), ""
+        (new[at] for at in candidates if _is_dots_comment(new[at]) and not _is_contained(new[at], text)), ""
     )
-    if certain or len(old) + len(new) > _MAX_LINES:
+    if certain:
         return certain
-    marks = {at: found for at in candidates if (found := _weigh_line(new[at]))}
-    marks = {at: found for at, found in marks.items() if not _is_contained(new[at], old)}
-    beside = {at for at in candidates if at not in marks and _has_elision_comment(new[at], old)}
+    marks = {at: found for at, found in weighed.items() if not _is_contained(new[at], text)}
+    beside = {at for at in candidates if at not in marks and _has_elision_comment(new[at], text)}
     if not (marks or beside):
         return ""
-    return next(_find_lossy_marks(old, new, marks | dict.fromkeys(beside, Evidence.CLEAR), beside), "")
+    marks |= dict.fromkeys(beside, Evidence.CLEAR)
+    return next(_find_lossy_marks(old, new, marks, beside, budget), "")
 
 
 def _can_be_mark(line: str) -> bool:
@@ -111,14 +133,14 @@ def _can_be_mark(line: str) -> bool:
     return bool(_CANDIDATE.match(line) or _BESIDE.search(line[:_LONGEST]))
 
 
-def _find_lossy_docstring(old: Sequence[str], new: Sequence[str], rows: Sequence[int]) -> str:
+def _find_lossy_docstring(
+    old: Sequence[str], new: Sequence[str], rows: Sequence[int], budget: WorkBudget
+) -> str:
     """Return a docstring that says nothing, and stands where code goes and not only a docstring."""
-    docstrings = [at for one in find_docstrings(old) for at in one.rows]
+    docstrings = {at for one in find_docstrings(old) for at in one.rows}
     code = [line for at, line in enumerate(old) if at not in docstrings]
     marks = dict.fromkeys(rows, Evidence.SOME if docstrings else Evidence.CLEAR)
-    if len(old) + len(new) > _MAX_LINES:
-        return ""
-    return next(_find_lossy_marks(code, new, marks, ()), "")
+    return next(_find_lossy_marks(code, new, marks, (), budget), "")
 
 
 def _find_lossy_prose(old: Sequence[str], new: Sequence[str], prose: set[int], marks: Sequence[int]) -> str:
@@ -135,18 +157,18 @@ def _find_lossy_prose(old: Sequence[str], new: Sequence[str], prose: set[int], m
     return new[marks[0]] if lost.total() > (come - was).total() else ""
 
 
-def _has_elision_comment(line: str, old: Sequence[str]) -> bool:
+def _has_elision_comment(line: str, old: str) -> bool:
     """Tell whether a comment beside code says clearly that it stands for more, and is new."""
     found = _BESIDE.search(line[:_LONGEST])
     said = "".join(filter(None, found.groups())) if found else ""
     is_clear = bool(_ANY_DOTS.search(said)) or is_unchanged_note(said)
-    return is_clear and weigh_evidence(said) == Evidence.CLEAR and not any(said in other for other in old)
+    return is_clear and weigh_evidence(said) == Evidence.CLEAR and said not in old
 
 
-def _is_contained(line: str, lines: Sequence[str]) -> bool:
+def _is_contained(line: str, text: str) -> bool:
     """Tell whether a comment stands in one of the lines, behind code: dots alone do by chance."""
     mark = line.strip(BLANKS)
-    return len(mark) > _DOTS and any(mark in other for other in lines)
+    return len(mark) > _DOTS and mark in text
 
 
 def is_comment_like(line: str) -> bool:
@@ -272,8 +294,31 @@ class _Loss:
     """How many lines of code stand below it in all."""
 
 
+class _Comments:
+    """The comments of new lines."""
+
+    def __init__(self, new: Sequence[str], budget: WorkBudget) -> None:
+        self.lines = [line.strip(BLANKS) for line in new if is_comment_like(line)]
+        self.text = " ".join(self.lines)
+        self._budget = budget
+
+    def has(self, line: str) -> bool:
+        """Tell whether comments have a line, not cut out of a word: it was commented out."""
+        self._budget.spend(len(self.text) // _CHARACTERS_READ)
+        return line in self.text and bool(re.search(rf"(?<!\w){re.escape(line)}(?!\w)", self.text))
+
+    def has_reworded(self, line: str) -> bool:
+        """Tell whether a comment has most names of a line."""
+        self._budget.spend(_PER_CODE_LINE * len(self.lines))
+        return any(_is_reworded(line, other) for other in self.lines)
+
+
 def _find_lossy_marks(
-    old: Sequence[str], new: Sequence[str], marks: dict[int, Evidence], beside: Collection[int]
+    old: Sequence[str],
+    new: Sequence[str],
+    marks: dict[int, Evidence],
+    beside: Collection[int],
+    budget: WorkBudget,
 ) -> Iterator[str]:
     """Yield the marks that stand where code goes and too little comes for it; ``beside`` are code as well."""
     there, here = (
@@ -281,18 +326,24 @@ def _find_lossy_marks(
         [at for at in _find_code_lines(new) if at not in marks or at in beside],
     )
     code = "\n".join([*(old[at] for at in there), *(new[at] for at in here)]).lower()
+    comments, known = _Comments(new, budget), set(old)
     lost, come = _find_missing_rows(old, new, there), _find_missing_rows(new, old, here)
     # Where lines are equal, it cannot be told which of them went: then all that went counts.
-    in_all = _measure_loss([old[row] for row in lost], come, new, 0)
+    in_all = _measure_loss([old[row] for row in lost], come, new, 0, comments)
+    ordered, gone_rows = sorted(marks), set(lost)
     for rows, start, end in _find_changed_runs(old, new, there, here):
-        within = [at for at in marks if start <= at < end]
+        within = ordered[bisect_left(ordered, start) : bisect_left(ordered, end)]
         if not within:
             continue
         mark = max(within, key=lambda at: marks[at])
-        gone = [old[row] for row in rows if row in lost]
-        loss = _measure_loss(gone, [row for row in here if start <= row < end], new, within[-1])
+        gone = [old[row] for row in rows if row in gone_rows]
+        fresh = here[bisect_left(here, start) : bisect_left(here, end)]
+        loss = _measure_loss(gone, fresh, new, within[-1], comments)
+        if sure := next((at for at in within if _stands_for(gone, loss, new, at, fresh)), None):
+            yield new[sure]
+        budget.spend(len(code) if marks[mark] == Evidence.SOME else 0)
         if marks[mark] == Evidence.SOME and (
-            is_about(new[mark], code) or _has_adjacent_comment(old, new, mark)
+            is_about(new[mark], code) or _has_adjacent_comment(known, new, mark)
         ):
             continue
         is_clear = marks[mark] == Evidence.CLEAR and new[mark].strip(BLANKS) != "..."
@@ -300,6 +351,30 @@ def _find_lossy_marks(
             _is_lost(loss, marks[mark]) and not _is_stub(new, mark, loss)
         ):
             yield new[mark]
+
+
+def _stands_for(gone: Sequence[str], loss: _Loss, new: Sequence[str], at: int, fresh: Sequence[int]) -> bool:
+    """Tell whether a line that can be nothing but a placeholder stands where any line goes: bare dots, or
+    `rest of the code`.
+    """
+    body = new[at].strip(BLANKS)
+    if not _DOTS_ALONE.fullmatch(body):
+        said = (_get_comment_text(body) or body).strip(_AROUND).lower()
+        return (
+            loss.left > 0 and _PHRASE.fullmatch(said) is not None and weigh_evidence(said) == Evidence.CLEAR
+        )
+    if body.startswith("...") and _can_be_code(new, at):
+        return False
+    is_comment_lost = any(map(is_comment_like, gone)) and not any(is_comment_like(new[row]) for row in fresh)
+    return loss.left > 0 or is_comment_lost
+
+
+def _can_be_code(new: Sequence[str], at: int) -> bool:
+    """Tell whether three dots can be a body, an argument, the end of a document, or text in a fence."""
+    above = next((line.rstrip(BLANKS) for line in reversed(new[:at]) if line.strip(BLANKS)), "")
+    below = next((line for line in new[at + 1 :] if line.strip(BLANKS)), "")
+    fences = sum(line.lstrip(BLANKS).startswith(("```", "~~~")) for line in new[:at])
+    return not above or above.endswith(_GOES_ON) or below.startswith("---") or fences % 2 > 0
 
 
 def _find_missing_rows(lines: Sequence[str], others: Sequence[str], rows: Sequence[int]) -> list[int]:
@@ -326,11 +401,8 @@ def _find_changed_runs(
     ends in the new. A brace that both have tells nothing. Of equal lines (``end``) the outermost ones stay,
     since which of them went cannot be told: so what goes between two of them is whole.
     """
-    from difflib import SequenceMatcher  # hardly any edit needs it
-
     one, other = ([lines[at].strip(BLANKS) for at in rows] for lines, rows in ((old, there), (new, here)))
-    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
-    kept = [block.b + nth for block in blocks for nth in range(block.size)]
+    kept = _find_kept_rows(one, other)
     keys = [other[row] for row in kept]
     first = [0, *(row + 1 for row in _find_in_order(keys, one))]
     last = [*(len(one) - 1 - row for row in _find_in_order(keys[::-1], one[::-1]))][::-1]
@@ -339,15 +411,49 @@ def _find_changed_runs(
         yield there[low:high], start, end
 
 
+def _find_kept_rows(old: Sequence[str], new: Sequence[str]) -> list[int]:
+    """Return the rows of the new that the old has too, in the same order."""
+    if len(old) + len(new) <= _MAX_LINES:
+        from difflib import SequenceMatcher  # hardly any edit needs it
+
+        blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        return [block.b + nth for block in blocks for nth in range(block.size)]
+    room = min(len(old), len(new))
+    head = next((at for at in range(room) if old[at] != new[at]), room)
+    tail = next((at for at in range(room - head) if old[-1 - at] != new[-1 - at]), room - head)
+    once = {line for line, count in Counter(old).items() if count == 1}
+    once &= {line for line, count in Counter(new).items() if count == 1}
+    places = {line: at for at, line in enumerate(new) if line in once}
+    middle = [places[line] for line in old[head : len(old) - tail] if line in once]
+    inside = _find_rising([at for at in middle if head <= at < len(new) - tail])
+    return [*range(head), *inside, *range(len(new) - tail, len(new))]
+
+
+def _find_rising(rows: Sequence[int]) -> list[int]:
+    """Return the longest part of different numbers that rises."""
+    tops: list[int] = []
+    before: dict[int, int] = {}
+    for row in rows:
+        at = bisect_left(tops, row)
+        before[row] = tops[at - 1] if at else -1
+        tops[at : at + 1] = [row]
+    found: list[int] = []
+    row = tops[-1] if tops else -1
+    while row >= 0:
+        found.append(row)
+        row = before[row]
+    return found[::-1]
+
+
 def _find_in_order(keys: Sequence[str], lines: Sequence[str]) -> list[int]:
     """Return where each key stands in the lines, which have them all in order: each at its first place."""
     at = -1
     return [at := lines.index(key, at + 1) for key in keys]
 
 
-def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], mark: int) -> _Loss:
-    comments = [line.strip(BLANKS) for line in new if is_comment_like(line)]
-    said = " ".join(comments)
+def _measure_loss(
+    gone: Sequence[str], rows: Sequence[int], new: Sequence[str], mark: int, comments: _Comments
+) -> _Loss:
     free = [row for row in rows if not is_comment_like(new[row])]
     below = sum(row > mark for row in free)
     if len(gone) * len(free) > _MAX_PAIRS:  # as many are taken for alike as can be
@@ -355,7 +461,7 @@ def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], 
         return _Loss(max(len(gone) - len(free), 0), len(fresh), sum(row > mark for row in fresh), below)
     left = 0
     for line in (line.strip(BLANKS) for line in gone):
-        if line in _STUBS or _is_said(line, said) or _is_lost_comment(line, comments):
+        if line in _STUBS or comments.has(line) or _is_lost_comment(line, comments):
             continue
         alike = next((row for row in free if _is_alike(line, new[row].strip(BLANKS))), None)
         if alike is None:
@@ -365,16 +471,11 @@ def _measure_loss(gone: Sequence[str], rows: Sequence[int], new: Sequence[str], 
     return _Loss(left, len(free), sum(row > mark for row in free), below)
 
 
-def _is_said(line: str, said: str) -> bool:
-    """Tell whether comments have a line, not cut out of a word: it was commented out."""
-    return line in said and bool(re.search(rf"(?<!\w){re.escape(line)}(?!\w)", said))
-
-
-def _is_lost_comment(line: str, comments: Sequence[str]) -> bool:
+def _is_lost_comment(line: str, comments: _Comments) -> bool:
     """Tell whether a line that goes is a comment; one with a weak sign is if a comment like it comes."""
     if not is_comment_like(line) or line[0] in "{}":
         return False
-    return line[0] not in _WEAK_SIGNS or any(_is_reworded(line, other) for other in comments)
+    return line[0] not in _WEAK_SIGNS or comments.has_reworded(line)
 
 
 def _is_reworded(one: str, other: str) -> bool:
@@ -382,7 +483,7 @@ def _is_reworded(one: str, other: str) -> bool:
     return len(names & others) * 2 > max(len(names), len(others))
 
 
-def _has_adjacent_comment(old: Sequence[str], new: Sequence[str], at: int) -> bool:
+def _has_adjacent_comment(old: Collection[str], new: Sequence[str], at: int) -> bool:
     """Tell whether a new comment goes on, above or below: one that stands for code is of one line."""
     return any(
         _get_comment_text(line.strip(BLANKS)) and line not in old

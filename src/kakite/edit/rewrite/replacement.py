@@ -26,7 +26,7 @@ from kakite.edit.rewrite.indentation import (
     read_whole,
 )
 from kakite.edit.rewrite.literals import find_literals
-from kakite.edit.rewrite.typography import Typography
+from kakite.edit.rewrite.typography import Typography, make_half_width
 from kakite.edit.source_text import LINE_END, collect_line_ends, split_lines
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def _frame_keys(keys: Sequence[str]) -> str:
 
 
 _GAP = re.compile(r"([ \t]+)")
+_LAST_LINE_END = re.compile(r"(?:\r\n|\r|\n)\Z")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n|\Z)")
 
 
@@ -157,6 +158,21 @@ def _write_exact(view: IndexedText, place: MatchLocation, search: TextBlock, rep
         found = None if search.closed else _REST_OF_LINE.match(view.text, end)
         end = found.end() if found else end
     return Change(start, end, text)
+
+
+def drop_last_line_end(text: str, place: MatchLocation, changes: list[Change]) -> list[Change]:
+    """Return changes after which the text has no line end at its end, if the place is there."""
+    found = _LAST_LINE_END.search(text)
+    if found is None or place.end < found.start():
+        return changes
+    last = changes[-1] if changes else None
+    if last is None or last.end <= found.start():
+        return [*changes, Change(found.start(), found.end(), "")]
+    kept = _LAST_LINE_END.sub("", last.insert)
+    start = last.start
+    if not last.insert and (above := _LAST_LINE_END.search(text, 0, start)):
+        start = above.start()
+    return [*changes[:-1], Change(start, last.end, kept)]
 
 
 def _should_keep_line_ends(view: IndexedText, search: str, text: str) -> bool:
@@ -396,7 +412,12 @@ def _restore_characters(
             number = place.pairs[row] if row < step.old_end else None
             pair = [] if number is None else [(search.lines[row], view.lines[number])]
             own = plain | (_build_character_table(pair, used) if pair else {})
-            dotted = lines[at].replace("...", _DOTS)
+            line = make_half_width(
+                lines[at], [one for one, other in own.items() if other and other.isascii()], view.text
+            )
+            if line is None:
+                return AmbiguousReplacementError(new[at])
+            dotted = line.replace("...", _DOTS)
             if any(own.get(char, char) is None for char in dotted):
                 return AmbiguousReplacementError(new[at])
             written[at] = "".join(own.get(char, char) or char for char in dotted).replace(_DOTS, "...")

@@ -21,11 +21,37 @@ if TYPE_CHECKING:
 
 _PIECE = re.compile(r"\.{3}|(?:\w|[\u0300-\u036f\u3099\u309a])+|\s|[^\w\s]")
 """Words, blanks and signs; three dots are one sign, and so is an accent a part of its word."""
+_FULL_WIDTH = re.compile("[\uff01-\uff5e]")
+_WIDE = re.compile(
+    "[\u1100-\u11ff\u2e80-\u2fff\u3001-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Han, kana and Hangul: beside them full-width signs are at home."""
 _QUOTES = frozenset("'\"")
 _PLAIN = _QUOTES | {"-", " "}
 
 _AlignedPieces = list[tuple[str, str | None]]
 """Pieces of SEARCH, each as the text has it; None where the text has no such piece."""
+
+
+def make_half_width(line: str, known: Iterable[str], text: str) -> str | None:
+    """Return a new line with half-width signs, where SEARCH has full-width ones for half-width ones.
+
+    Those beside Han, kana and Hangul stay. None where one is a digit, an operator, or in the text, too: then
+    it cannot be told whether it is meant. ``known`` are the characters that SEARCH has for others, which have
+    their own rule.
+    """
+    own = set(known)
+    if not any(map(_FULL_WIDTH.match, own)):
+        return line
+    written = list(line)
+    for found in _FULL_WIDTH.finditer(line):
+        sign, at = found.group(), found.start()
+        if sign in own or _WIDE.search(line[max(at - 1, 0) : at + 2]):
+            continue
+        if sign in text or sign not in CONFUSABLES:
+            return None
+        written[at] = CONFUSABLES[sign]
+    return "".join(written)
 
 
 class Typography:
@@ -36,7 +62,7 @@ class Typography:
         lines = list(pairs)
         self._is_plain = all(one.isascii() and (two is None or two.isascii()) for one, two in lines)
         self._sent = "".join(one for one, _ in lines)
-        file = "".join(two for _, two in lines if two is not None)
+        file = self._file = "".join(two for _, two in lines if two is not None)
         self._is_composed = is_normalized("NFC", file) and not is_normalized("NFC", self._sent)
         self._rows: list[_AlignedPieces] = (
             [] if self._is_plain else [_align_pieces(one, two, file) for one, two in lines]
@@ -88,7 +114,11 @@ class Typography:
             found = [self._convert_piece(pieces[at], beside.get(at), near, used) for at in range(first, end)]
             if None in found:
                 return None
-            written.append("".join(piece or "" for piece in found))
+            known = [one for one, two in self._known.items() if any(own.isascii() for own in two)]
+            half = make_half_width("".join(piece or "" for piece in found), known, self._file)
+            if half is None:
+                return None
+            written.append(half)
             first = end + 1
         return written
 

@@ -293,6 +293,8 @@ def _rebase_failure(failure: EditFailure, applied: tuple[str, ChangeSet] | None)
 
 def _complete(sources: Mapping[str, SourceText], result: FilesResult) -> tuple[FileChange, ...] | None:
     """Return what the batch does with every suggestion; None if one is missing, or two collide."""
+    if any(change.is_executable for change in result.files):
+        return None  # a suggestion knows texts only
     by_path: dict[str, list[ChangeSet]] = {}
     for failure in result.failures:
         suggestion = failure.suggestion

@@ -15,6 +15,8 @@ from kakite.edit import Change, ChangeSet
 from kakite.tools.changes.layouts import VERBATIM, Layout, LineKey, normalize_lines
 from kakite.tools.text_pages import split_lines
 
+_TELLING = 8
+"""How many letters and digits a line has that hardly another one has."""
 MAX_WORK = 200_000
 """How many pairs of equal lines the careful comparison may look at; more are taken as changed as a whole."""
 
@@ -98,6 +100,25 @@ class LineDiff:
             return None
         first, last = self._map_line(start, is_end=False), self._map_line(end, is_end=True)
         return None if first is None or last is None else (first, last)
+
+    def is_recognizable(self, start: int, end: int) -> bool:
+        """Return whether these old lines, which nobody changed, are told from others by what stayed there.
+
+        One line alone can be another one that reads the same, unless it is long and stands once, or at an
+        end of the text.
+        """
+        below = [each for each in self.real if each.old[0] >= end]
+        above = [each for each in self.real if each.old[1] <= start]
+        low, high = above[-1].old[1] if above else 0, below[0].old[0] if below else len(self.old_lines)
+        kept = [fold(line) for line in self.old_lines[low:high]]
+        telling = [line for line in kept if any(map(str.isalnum, line))]
+        if len(telling) > 1 or (telling and not (above and below)):
+            return True
+        return any(
+            sum(map(str.isalnum, line)) >= _TELLING
+            and all([*map(fold, lines)].count(line) == 1 for lines in (self.old_lines, self.new_lines))
+            for line in telling
+        )
 
     def map_region(self, start: int, end: int) -> Span:
         """Return what stands for these old lines now, however they changed."""

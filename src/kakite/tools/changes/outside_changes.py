@@ -251,11 +251,10 @@ def place_gap(scope: Scope, path: str, now: str, at: int, *, behind: bool) -> in
     if at > len(diff.old_lines):
         return at  # it knows more lines than it was told of
     place = diff.map_gap(at, behind=behind)
-    if place is None:
-        named = (at - 1, at) if behind else (at, at + 1)
-        raise _build_refusal(
-            scope, path, diff, [each for each in diff.differences if _is_adjacent(each.old, named)]
-        )
+    named = (at - 1, at) if behind else (at, at + 1)
+    is_line = named[0] >= 0 and named[1] <= len(diff.old_lines)
+    if place is None or (is_line and not diff.is_recognizable(*named)):
+        raise _build_refusal(scope, path, diff, _find_nearest(diff, named))
     named = (place - 1, place) if behind else (place, place + 1)
     hit = [each for each in sight.find_changes(now) if is_overlapping(each.new, named)]
     if hit:
@@ -276,11 +275,17 @@ def place_block(scope: Scope, path: str, now: str, lines: Span) -> Span:
     if lines[1] > len(diff.old_lines):
         return lines
     found = diff.map_block(*lines)
-    if found is None:
-        raise _build_refusal(
-            scope, path, diff, [each for each in diff.differences if _is_adjacent(each.old, lines)]
-        )
+    if found is None or not diff.is_recognizable(*lines):
+        raise _build_refusal(scope, path, diff, _find_nearest(diff, lines))
     return found
+
+
+def _find_nearest(diff: LineDiff, lines: Span) -> list[DiffHunk]:
+    """Return what changed at these lines, or else the nearest changes above and below."""
+    found = [each for each in diff.differences if _is_adjacent(each.old, lines)]
+    above = [each for each in diff.differences if each.old[1] < lines[0]]
+    below = [each for each in diff.differences if each.old[0] > lines[1]]
+    return found or above[-1:] + below[:1]
 
 
 def get_counted_lines(scope: Scope, path: str, now: str) -> list[str]:

@@ -257,7 +257,7 @@ def _replace(scope: Scope, wanted: Sequence[Replacement], *, is_alone: bool) -> 
     path = wanted[0].path
     opened = EditableText(scope.workspace.read(path), path)
     source = opened.shown
-    edits = [Edit(search=each.old, replace=each.new, all=each.all) for each in wanted]
+    edits = [Edit(search=each.old, replace=each.new, all=each.all, path=path) for each in wanted]
     if opened.notebook is None:
         try:
             result = apply_seen(scope, path, source, edits)

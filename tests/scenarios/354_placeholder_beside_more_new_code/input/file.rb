@@ -1,0 +1,4 @@
+def b
+  y
+  z
+end

@@ -108,6 +108,9 @@ def _frame_keys(keys: Sequence[str]) -> str:
 _GAP = re.compile(r"([ \t]+)")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n|\Z)")
 
+_BELOW = 20_000
+"""In how many characters below a place a here-document is looked for that begins there."""
+
 
 class AmbiguousReplacementError(Exception):
     """It cannot be told at which depth, or in which characters, a line of REPLACE is meant."""
@@ -184,9 +187,10 @@ def _write_lines(
         raise AmbiguousReplacementError(moved[-1], _suggest_changes(view, place, old, moved, steps))
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
     is_moved = any(moved[at] != new[at] for at in changed)
-    unclear = _find_unclear_literal(search.lines, moved, changed) if is_moved else None
+    below = view.text[place.end : place.end + _BELOW] if "<<" in replace.text else ""
+    unclear = _find_unclear_literal(search.lines, moved, changed, below) if is_moved else None
     if unclear:
-        moved = _restore_heredocs(new, moved)
+        moved = _restore_heredocs(new, moved, below)
     written = unclear or _restore_characters(view, place, search, moved, steps)
     tabbed = _restore_tabs(view, place, search, moved, steps)
     if tabbed is not None:
@@ -327,11 +331,11 @@ def _move_below_one(
     return AmbiguousReplacementError(one) if stands and can_continue_deeper(one, two) else only_first
 
 
-def _restore_heredocs(sent: Sequence[str], moved: list[str]) -> list[str]:
+def _restore_heredocs(sent: Sequence[str], moved: list[str], below: str) -> list[str]:
     """Return lines whose here-documents keep their columns: the last line of one often has to."""
     inside = {
         at
-        for one in find_literals(sent)
+        for one in find_literals(sent, below)
         if one.is_heredoc
         for at in range(one.first + 1, min(one.last + 1, len(sent)))
     }
@@ -339,12 +343,12 @@ def _restore_heredocs(sent: Sequence[str], moved: list[str]) -> list[str]:
 
 
 def _find_unclear_literal(
-    sent: Sequence[str], new: Sequence[str], changed: set[int]
+    sent: Sequence[str], new: Sequence[str], changed: set[int], below: str
 ) -> AmbiguousReplacementError | None:
     """Return the error for new lines in a literal that may not be indented along with the code."""
-    if find_literals(sent):
+    if find_literals(sent, below):
         return None  # these were found indented along with it
-    for literal in find_literals(new):
+    for literal in find_literals(new, below):
         inside = range(literal.first + 1, min(literal.last + 1, len(new)))
         if not literal.moves_along and any(at in changed and new[at].strip(BLANKS) for at in inside):
             return AmbiguousReplacementError(new[literal.first])

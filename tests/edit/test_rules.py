@@ -350,6 +350,35 @@ def test_what_no_constant_tells_is_refused(text: str, search: str, replace: str)
     assert written(text, search, replace) in {"<near_miss>", "<indentation_unclear>"}
 
 
+STREAMS = (
+    "y = 1 << n;",
+    "std::cout << x;",
+    "uri << request.x if add",
+    "list <<item",
+    "vector<<T>>",
+    "cout <<X",
+)
+
+
+@given(st.sampled_from(STREAMS), st.integers(1, 8), st.booleans())
+def test_a_sign_of_a_stream_or_a_shift_begins_no_here_document(line: str, depth: int, above: bool) -> None:
+    blanks = " " * depth
+    text = f"f() {{\n{blanks}first();\n{blanks}last();\n}}\n"
+    new = ["first();", line, "added();"] if above else [line, "added();"]
+    replace = "".join(f"{each}\n" for each in new)
+    moved = "".join(f"{blanks}{each}\n" for each in new)
+    assert written(text, "first();\nlast();\n", replace) == f"f() {{\n{moved}}}\n"
+
+
+@given(st.sampled_from(["cat <<EOF", "cat <<-'end'", "cat << EOF", "run <<~Text"]), st.booleans())
+def test_text_of_a_here_document_is_not_moved(line: str, is_closed: bool) -> None:
+    word = line.split("<<")[1].strip("-~' ")
+    new = [line, "  text", word] if is_closed else [line, "  text"]
+    replace = "".join(f"{each}\n" for each in ["first", *new])
+    text = f"f() {{\n  first\n  last\n}}\n{word}\n"
+    assert written(text, "first\nlast\n", replace) == "<indentation_unclear>"
+
+
 def test_characters_that_are_new_and_curly_are_written_as_sent() -> None:
     assert written('a = "b"\n', "a = “b”\n", 'a = "b"\nc = "“”"\n') == 'a = "b"\nc = "“”"\n'
 

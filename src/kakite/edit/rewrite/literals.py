@@ -6,6 +6,7 @@ It knows no language, so it finds what looks like a literal in any of the usual 
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.rewrite.indent_shift import get_column
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HEREDOC = re.compile(
-    r"(?:(?<![<\w])|(?<!\S)\d+)<<[-~]?\s*(?P<quote>['\"\\]?)(?P<word>[A-Za-z_]\w*)(?P=quote)?"
+    r"(?:(?<![<\w])|(?<!\S)\d+)<<[-~]?(?P<gap>\s*)(?P<quote>['\"\\]?)(?P<word>[A-Za-z_]\w*)(?P=quote)?"
 )
+"""What may begin a here-document. A stream and a shift of bits look alike."""
+_LONE = r"^[ \t]*(?P<word>WORD)[ \t]*(?:[;,)\]][^\r\n]*)?\r?$"
+_LONE_WORD = re.compile(_LONE.replace("WORD", r"[A-Za-z_]\w*"), re.MULTILINE)
 _TRIPLE = re.compile(r"\"{3}|'{3}")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _PRE = re.compile(r"<(pre|textarea)\b", re.IGNORECASE)
@@ -37,12 +41,17 @@ class Literal(NamedTuple):
     is_heredoc: bool
 
 
-def find_literals(lines: Sequence[str]) -> list[Literal]:
-    """Return the literals over several lines."""
+def find_literals(lines: Sequence[str], below: str | None = None) -> list[Literal]:
+    """Return the literals over several lines.
+
+    ``below`` is the text that comes below them, None if it is not known: a here-document may end there.
+    """
     found: list[Literal] = []
     free = 0
+    heredocs = _HeredocEnds(lines, below)
     for at in find_marked_rows(lines, _MARKS):
-        end = _find_opening(lines[at]) if at >= free else None
+        heredoc = heredocs.find(at) if at >= free else None
+        end = _find_opening(lines[at], heredoc) if at >= free else None
         if end is None:
             continue
         pattern, moves_along = end
@@ -50,9 +59,40 @@ def find_literals(lines: Sequence[str]) -> list[Literal]:
         inner = [line for line in lines[at + 1 : last + 1] if line.strip()]
         least = get_column(lines[at])
         moves_along = moves_along and all(get_column(line) >= least for line in inner)
-        found.append(Literal(at, last, moves_along, _HEREDOC.search(lines[at]) is not None))
+        found.append(Literal(at, last, moves_along, pattern is heredoc))
         free = last + 1
     return found
+
+
+class _HeredocEnds:
+    """The words that stand alone on a line: each may end a here-document."""
+
+    def __init__(self, lines: Sequence[str], below: str | None) -> None:
+        self._lines, self._below = lines, below
+
+    def find(self, at: int) -> re.Pattern[str] | None:
+        """Return what ends the here-document that a line begins; None if it begins none.
+
+        Where its word is not alone on a line, and the text below is not known, only a word in quotes or in
+        capitals right behind the sign is that of a here-document.
+        """
+        for begin in _HEREDOC.finditer(self._lines[at]):
+            word, is_marked = begin["word"], bool(begin["quote"]) or begin["word"].isupper()
+            if begin["gap"] and not is_marked:
+                continue
+            is_likely = is_marked and not begin["gap"] if self._below is None else word in self._words_below
+            if is_likely or self._last_rows.get(word, -1) > at:
+                return re.compile(_LONE.replace("WORD", word))
+        return None
+
+    @cached_property
+    def _last_rows(self) -> dict[str, int]:
+        found = ((at, _LONE_WORD.match(line)) for at, line in enumerate(self._lines))
+        return {one["word"]: at for at, one in found if one}
+
+    @cached_property
+    def _words_below(self) -> set[str]:
+        return {one["word"] for one in _LONE_WORD.finditer(self._below or "")}
 
 
 def find_marked_rows(lines: Sequence[str], marks: Sequence[str]) -> list[int]:
@@ -62,8 +102,11 @@ def find_marked_rows(lines: Sequence[str], marks: Sequence[str]) -> list[int]:
     return sorted({row for mark in there for row, line in enumerate(lines) if mark in line})
 
 
-def _find_opening(line: str) -> tuple[re.Pattern[str], bool] | None:
-    """Return what ends the literal that a line leaves open, and whether such a one moves along."""
+def _find_opening(line: str, heredoc: re.Pattern[str] | None) -> tuple[re.Pattern[str], bool] | None:
+    """Return what ends the literal that a line leaves open, and whether such a one moves along.
+
+    ``heredoc`` is what ends the here-document that the line begins, if it does.
+    """
     if fence := _FENCE.match(line):
         if fence.group(1)[0] == "~" or line.count("```") == 1:
             return re.compile(rf"^\s*{re.escape(fence.group(1))}\s*$"), True
@@ -72,8 +115,8 @@ def _find_opening(line: str) -> tuple[re.Pattern[str], bool] | None:
     if len(triple) % 2:
         mark = triple[-1]
         return re.compile(re.escape(mark)), _TRIPLE.match(line.strip().lstrip("rRbBuUfF")) is not None
-    if heredoc := _HEREDOC.search(line):
-        return re.compile(rf"^\s*{heredoc.group('word')}\b"), False
+    if heredoc:
+        return heredoc, False
     percent = _PERCENT.search(line)
     if percent and (closer := _CLOSERS[percent.group("sign")]) not in line[percent.end() :]:
         return re.compile(re.escape(closer)), (percent.group("kind") or "") in set("wWiI")

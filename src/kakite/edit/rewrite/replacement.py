@@ -18,11 +18,11 @@ from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize
 from kakite.edit.matching.exact import is_inside_word
 from kakite.edit.rewrite.indent_shift import get_column, split_indent
 from kakite.edit.rewrite.indentation import (
-    can_continue_deeper,
     can_fit,
+    closes_outer_block,
     find_indent_source,
     find_parsed,
-    is_left_open,
+    is_relative_below,
     read_whole,
 )
 from kakite.edit.rewrite.literals import find_literals
@@ -108,6 +108,9 @@ def _frame_keys(keys: Sequence[str]) -> str:
 _GAP = re.compile(r"([ \t]+)")
 _LAST_LINE_END = re.compile(r"(?:\r\n|\r|\n)\Z")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n|\Z)")
+
+_BELOW = 20_000
+"""In how many characters below a place a here-document is looked for that begins there."""
 
 
 class AmbiguousReplacementError(Exception):
@@ -200,9 +203,10 @@ def _write_lines(
         raise AmbiguousReplacementError(moved[-1], _suggest_changes(view, place, old, moved, steps))
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
     is_moved = any(moved[at] != new[at] for at in changed)
-    unclear = _find_unclear_literal(search.lines, moved, changed) if is_moved else None
+    below = view.text[place.end : place.end + _BELOW] if "<<" in replace.text else ""
+    unclear = _find_unclear_literal(search.lines, moved, changed, below) if is_moved else None
     if unclear:
-        moved = _restore_heredocs(new, moved)
+        moved = _restore_heredocs(new, moved, below)
     written = unclear or _restore_characters(view, place, search, moved, steps)
     tabbed = _restore_tabs(view, place, search, moved, steps)
     if tabbed is not None:
@@ -325,8 +329,8 @@ def _indent_like_text(
 def _move_below_one(
     view: IndexedText, place: MatchLocation, sent: Sequence[str], new: Sequence[str], moved: list[str]
 ) -> list[str] | AmbiguousReplacementError:
-    """Return new lines for one line of SEARCH: moved all, or the first alone if the others stand as in the
-    text.
+    """Return new lines for one line of SEARCH: moved all, unless the others can only stand at their columns;
+    then the first alone.
     """
     of = next(moved for moved in map(place.shift.apply, sent) if moved and moved.strip(BLANKS))
     first, *further = (at for at, line in enumerate(new) if line.strip(BLANKS))
@@ -335,19 +339,21 @@ def _move_below_one(
     only_first = [*new[:first], moved[first], *new[first + 1 :]]
     if parsed := find_parsed(view, place, [moved, only_first]):
         return parsed
-    one, two = new[first], new[further[0]]
-    stands = can_fit(view, place, moved, of)
-    is_deeper = get_column(one) < get_column(two) and not is_left_open(one)
-    if not (is_deeper or not stands) or not can_fit(view, place, only_first, of):
+    if of in only_first[first + 1 :] and can_fit(view, place, only_first, of):  # as the text has it
+        return AmbiguousReplacementError(new[first]) if can_fit(view, place, moved, of) else only_first
+    if is_relative_below(view, place, new, own=get_column(f"{place.shift.blanks}.")):
         return moved
-    return AmbiguousReplacementError(one) if stands and can_continue_deeper(one, two) else only_first
+    if can_fit(view, place, moved, of) or not can_fit(view, place, only_first, of):
+        return moved
+    stands_deep = all(new[at].startswith(place.shift.blanks) for at in further)
+    return only_first if stands_deep or closes_outer_block(new) else moved
 
 
-def _restore_heredocs(sent: Sequence[str], moved: list[str]) -> list[str]:
+def _restore_heredocs(sent: Sequence[str], moved: list[str], below: str) -> list[str]:
     """Return lines whose here-documents keep their columns: the last line of one often has to."""
     inside = {
         at
-        for one in find_literals(sent)
+        for one in find_literals(sent, below)
         if one.is_heredoc
         for at in range(one.first + 1, min(one.last + 1, len(sent)))
     }
@@ -355,12 +361,12 @@ def _restore_heredocs(sent: Sequence[str], moved: list[str]) -> list[str]:
 
 
 def _find_unclear_literal(
-    sent: Sequence[str], new: Sequence[str], changed: set[int]
+    sent: Sequence[str], new: Sequence[str], changed: set[int], below: str
 ) -> AmbiguousReplacementError | None:
     """Return the error for new lines in a literal that may not be indented along with the code."""
-    if find_literals(sent):
+    if find_literals(sent, below):
         return None  # these were found indented along with it
-    for literal in find_literals(new):
+    for literal in find_literals(new, below):
         inside = range(literal.first + 1, min(literal.last + 1, len(new)))
         if not literal.moves_along and any(at in changed and new[at].strip(BLANKS) for at in inside):
             return AmbiguousReplacementError(new[literal.first])

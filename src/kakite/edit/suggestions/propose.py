@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _PER_SUGGESTION = 300_000
 _PER_CHARACTER = 12
 """For each character of the text, to show a suggestion as a diff."""
+_BELOW = 20_000
+"""In how many characters below a place a here-document is looked for that begins there."""
 _CLEAR = 0.55
 """How alike the place must be."""
 _CLEARLY = 0.03
@@ -105,7 +107,7 @@ def suggest_at(
     moves = _Moves(view, search, best)
     sent = get_replacement_lines(search, replace)
     old, new = [moves.apply(line) for line in search.lines], [moves.apply(line) for line in sent]
-    if _is_literal_moved(sent, new):
+    if _is_literal_moved(sent, new, below=view.text[view.lines.get_line_start(best.last) :][:_BELOW]):
         return None
     steps = align(*([line.rstrip(BLANKS) for line in lines] for lines in (old, new)))
     for step in steps:
@@ -159,11 +161,11 @@ def _has_others(view: IndexedText, rows: Sequence[int | None], pairs: Sequence[i
     return any(view.keys[row] and row not in known for row in range(there[0], there[-1])) if there else False
 
 
-def _is_literal_moved(sent: Sequence[str], moved: Sequence[str]) -> bool:
+def _is_literal_moved(sent: Sequence[str], moved: Sequence[str], *, below: str) -> bool:
     """Tell whether lines were moved in whose blanks count: those of a here-document, of a string."""
     return any(
         sent[at] != moved[at]
-        for one in find_literals(sent)
+        for one in find_literals(sent, below)
         if not one.moves_along
         for at in range(one.first + 1, min(one.last + 1, len(sent)))
     )

@@ -30,7 +30,22 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parent.parent
 # Not the changelog: what it tells of may have gone since.
 PAGES = [*ROOT.glob("docs/*.md"), *(page for page in ROOT.glob("*.md") if page.name != "CHANGELOG.md")]
-TAKEN = ("", "console", "sh", "shell", "bash", "python", "json", "jsonl", "yaml", "toml", "markdown", "text")
+TAKEN = (
+    "",
+    "console",
+    "sh",
+    "shell",
+    "bash",
+    "python",
+    "json",
+    "jsonl",
+    "yaml",
+    "toml",
+    "markdown",
+    "text",
+    "lisp",
+    "lua",
+)
 FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 LANGUAGES_OF_SHELLS = ("", "console", "sh", "shell", "bash")
 

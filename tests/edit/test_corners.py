@@ -410,7 +410,7 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
         ("    f(a, b)\n", "f(a, b)\n", "f(a,\n    b)\n", "    f(a,\n    b)\n"),
         # an insertion before what is left out stays before all of it
         # look-alikes in the new text too; a word of a string is no slip
-        ("f(x)\n", "f（x）\n", "f（x，z）\n", "f(x，z)\n"),
+        ("f(x)\n", "f（x）\n", "f（x，z）\n", "f(x,z)\n"),
         ("x = a - b\n", "x = a – b\n", "x = a – c — d\n", "x = a - c - d\n"),
     ],
 )

@@ -111,6 +111,18 @@ def test_files_are_created_moved_and_deleted(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_diff_adds_a_program_as_far_as_the_umask_lets_it(folder: Path) -> None:
+    added = "--- /dev/null\n+++ b/{0}\n@@ -0,0 +1 @@\n+ls\n"
+    head = "diff --git a/{0} b/{0}\nnew file mode {1}\n"
+    diff = "".join((head + added).format(*file) for file in (("run", "100755"), ("text", "100644")))
+    outcome = edit(reply=diff, folder=folder)
+    assert outcome.code == 0, outcome.stderr
+    program, text = ((folder / name).stat().st_mode & 0o777 for name in ("run", "text"))
+    assert program & 0o100
+    assert text & 0o111 == 0
+    assert program & 0o666 == text & 0o666
+
+
 def test_nothing_outside_of_the_files_given_is_touched_or_created(folder: Path) -> None:
     before = contents(folder)
     for path in ("a.py", "c.py", "../evil.py", "/etc/evil.py"):

@@ -335,8 +335,10 @@ def _suggest_without_entities(
     if not found or not nearby:
         return suggest_edit(view, search, replace, nearby)
     if any(entity in view.text for entity in {*found, *_ENTITY.findall(replace.text)}):
-        # Some are the text's own: which ones of REPLACE are cannot be told.
-        return None if _ENTITY.search(replace.text) else suggest_edit(view, search, replace, nearby)
+        # Some are the text's own: which ones of new lines are cannot be told.
+        sent = set(search.lines)
+        is_unclear = any(_ENTITY.search(line) for line in replace.lines if line not in sent)
+        return None if is_unclear else suggest_edit(view, search, replace, nearby)
     from html import unescape  # hardly any failure needs it
 
     bare, new = (

@@ -1,8 +1,8 @@
 """Parses patches: unified diffs, and the format of codex's ``apply_patch``.
 
 Hunks are found by their lines, like any SEARCH. Line numbers pick one of equal places and nothing else:
-models make them up, and counts are often wrong. In a unified diff ``/dev/null`` creates and deletes files, and
-so do the headers that git writes for empty ones.
+models make them up, and counts are often wrong. In a unified diff ``/dev/null`` creates and deletes files,
+and so do the headers that git writes for empty ones.
 """
 
 from __future__ import annotations

@@ -76,12 +76,15 @@ def find_explanations(lines: Sequence[str]) -> set[int]:
     """
     found: set[int] = set()
     free = 0
+    missing: set[str] = set()  # ends that no later line has: they are not looked for again
     for at in find_marked_rows(lines, tuple(_BLOCK_ENDS)):
         body = lines[at].strip(BLANKS)
         end = next((end for begin, end in _BLOCK_ENDS.items() if body.startswith(begin)), None)
         if at < free or end is None or end in body:
             continue
-        last = _find_row(lines, at + 1, end, at)
+        last = at if end in missing else _find_row(lines, at + 1, end, at)
+        if last == at:
+            missing.add(end)
         said = {row: lines[row].strip(_EDGES) for row in range(at, last + 1)}
         if any(_is_explanation(text) for text in said.values()):
             found |= {

@@ -56,8 +56,8 @@ class Screen:
         written = [line for line in self._screen.display if line.strip()]
         return squeeze("".join(written[-5:]))
 
-    def press(self, keys: str) -> None:
-        os.write(self._terminal, keys.encode())
+    def press(self, data: str) -> None:
+        os.write(self._terminal, data.encode())
 
     def wait_for(self, text: str, times: int = 1) -> None:
         """Wait until a text is there, so many times, on the screen or above it."""

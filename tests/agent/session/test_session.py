@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kakite.agent.observe.events import ModelTextDelta, ToolCallEvent, TurnEnded
+from kakite.agent.observe.events import ModelTextDelta, RunEvent, ToolCallEvent, TurnEnded
 from kakite.agent.session.session import SessionError
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from tests.agent.session.chats import Chat, run_command, say, text
@@ -51,6 +52,28 @@ async def test_what_is_said_meanwhile_goes_with_the_next_request(tmp_path: Path)
         assert (await turn).text == "Blue it is."
         with pytest.raises(SessionError):
             session.steer(text("too late"))
+
+
+class _Listener(list[RunEvent]):
+    """Events, and what somebody does at the end of the first turn."""
+
+    at_end: Callable[[], None] | None = None
+
+    def append(self, event: RunEvent) -> None:
+        super().append(event)
+        if isinstance(event, TurnEnded) and self.at_end is not None:
+            work, self.at_end = self.at_end, None
+            work()
+
+
+async def test_what_is_said_when_no_request_is_left_begins_the_next_turn(tmp_path: Path) -> None:
+    listener = _Listener()
+    scene = chat(tmp_path, say("Red."), say("Blue.", expect={"last_contains": ["blue"]}), events=listener)
+    async with scene.open() as session:
+        listener.at_end = lambda: session.steer(text("no, blue"))
+        assert (await session.prompt(text("red"))).text == "Blue."
+        assert [point.text for point in session.run.points] == ["red", "no, blue"]
+        assert not session.is_running
 
 
 async def test_a_second_message_waits_for_the_turn(tmp_path: Path) -> None:

@@ -157,6 +157,7 @@ class Session:
         self._step: asyncio.Task[RunState] | None = None
         """What is under way, for an interrupt to end."""
         self._running = False
+        self._closing = False
         self._interrupted = False
         self._continued = 0
         """How often hooks have let this turn go on."""
@@ -184,12 +185,16 @@ class Session:
             raise SessionError("a turn is running", hint="wait for its end, or interrupt it")
         self._running, self._interrupted = True, False
         try:
-            return await self._run_turn(message)
+            result = await self._run_turn(message)
+            while self._steering and not self._closing:  # it came when no request was left to go with
+                self._interrupted = False
+                result = await self._run_turn(self._steering.pop(0))
+            return result
         finally:
             self._running = False
 
     def steer(self, message: UserMessage) -> None:
-        """Send a message while a turn runs: the model gets it with its next request.
+        """Send a message while a turn runs: the model gets it with its next request, or in a turn of its own.
 
         Raises:
             SessionError: no turn is running; ``prompt`` begins one.
@@ -308,6 +313,7 @@ class Session:
 
     async def close(self) -> None:
         """End what runs, and store the session."""
+        self._closing = True
         self.interrupt()
         if self._step is not None:
             with suppress(asyncio.CancelledError, Exception):  # whoever called `prompt` is told of it

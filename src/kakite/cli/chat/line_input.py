@@ -41,6 +41,14 @@ class LineInput(Protocol):
         """Ask for one line beside the conversation; empty where the person gives none."""
         ...
 
+    async def edit(self, text: str) -> str:
+        """Let the person change a text in their editor.
+
+        Raises:
+            UsageError: there is no editor, or it failed.
+        """
+        ...
+
     def refresh(self) -> None:
         """Show the state again, if it is shown."""
         ...

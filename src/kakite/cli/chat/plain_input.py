@@ -8,6 +8,8 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
+from kakite.cli.chat.line_input import edit_text
+
 _CHUNK = 65_536
 
 
@@ -49,6 +51,15 @@ class PlainInput:
         with suppress(EOFError):
             return (await self.read_line()).strip()
         return ""
+
+    async def edit(self, text: str) -> str:
+        """Let the person change a text in their editor."""
+        reading, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+        loop.remove_reader(reading)  # the keys are the editor's
+        try:
+            return await edit_text(text)
+        finally:
+            loop.add_reader(reading, self._take)
 
     def refresh(self) -> None:
         """Do nothing: nothing is shown."""

@@ -5,28 +5,34 @@ from __future__ import annotations
 import os
 import re
 import sys
+import termios
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import in_terminal
 from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.input import create_input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import StdoutProxy
 from rich.cells import cell_len
 
 from kakite.cli.chat.git_branch import read_branch
+from kakite.cli.chat.line_input import edit_text
 from kakite.cli.chat.slash_commands import COMMANDS
+from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.document import Document
 
     from kakite.agent.session.session_context import SessionContext
@@ -108,6 +114,12 @@ class PromptInput:
     def __init__(self, owner: PromptOwner, history: Path) -> None:
         self._owner = owner
         self._branch, self._branch_read = "", -BRANCH_MAX_AGE
+        self._keyboard = create_input()
+        # The library gives the terminal back while text is written above the line: what is typed in that
+        # moment would be echoed, and Enter would come as a new line.
+        self._keyboard.cooked_mode = nullcontext
+        self._given: list[Any] = []
+        """The settings of the terminal as it was given to us."""
         self._prompt = self._build_prompt(history)
 
     @property
@@ -119,8 +131,13 @@ class PromptInput:
     def open(self) -> Generator[None]:
         """Let everything that is written appear above the line."""
         proxy = StdoutProxy(sleep_between_writes=REDRAW_INTERVAL, raw=True)
-        with proxy, redirect_stdout(proxy), redirect_stderr(proxy):
-            yield
+        self._given = termios.tcgetattr(sys.stdin)
+        try:
+            _keep_keys(self._given)
+            with proxy, redirect_stdout(proxy), redirect_stderr(proxy):
+                yield
+        finally:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._given)
 
     async def read_line(self) -> str:
         """Return the next line."""
@@ -128,7 +145,7 @@ class PromptInput:
 
     async def read_answer(self, question: str) -> str:
         """Ask for one line, with a history of its own."""
-        asking: PromptSession[str] = PromptSession(history=InMemoryHistory())
+        asking: PromptSession[str] = PromptSession(history=InMemoryHistory(), input=self._keyboard)
         with suppress(EOFError, KeyboardInterrupt):
             return (await asking.prompt_async(f"{question} ", handle_sigint=False)).strip()
         return ""
@@ -144,16 +161,34 @@ class PromptInput:
         if app.is_running and not app.is_done:
             app.exit(result="")
 
+    async def edit(self, text: str) -> str:
+        """Let the person change a text in their editor, which gets the terminal as it was."""
+        ours = termios.tcgetattr(sys.stdin)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._given)
+        try:
+            return await edit_text(text)
+        finally:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, ours)
+
+    async def _edit_line(self, buffer: Buffer) -> None:
+        async with in_terminal():
+            try:
+                text = await self.edit(buffer.text)
+            except UsageError as error:
+                self._owner.view.fail(error.message)
+                return
+        buffer.text = text
+        buffer.validate_and_handle()
+
     def _build_prompt(self, history: Path) -> PromptSession[str]:
         prompt: PromptSession[str] = PromptSession(
+            input=self._keyboard,
             message=self._format_message,
             bottom_toolbar=self._format_toolbar,
             history=FileHistory(str(history)),
             completer=_ChatCompleter(self._owner),
             complete_while_typing=Condition(self._should_complete),
             complete_in_thread=True,
-            enable_open_in_editor=True,
-            tempfile_suffix=".md",
             key_bindings=self._build_keys(),
             prompt_continuation="  ",
             multiline=False,
@@ -231,9 +266,20 @@ class PromptInput:
         def _new_line(event: Any) -> None:
             event.current_buffer.insert_text("\n")
 
+        @keys.add("c-x", "c-e")
+        def _open_editor(event: Any) -> None:
+            event.app.create_background_task(self._edit_line(event.current_buffer))
+
         for letter in "yasn":
             keys.add(letter, filter=asking, eager=True)(_build_answer_key(owner, letter))
         return keys
+
+
+def _keep_keys(given: list[Any]) -> None:
+    """Let no key be echoed or changed also between two lines; Ctrl-C stays a signal there."""
+    iflag, oflag, cflag, lflag, *rest = given
+    lflag &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, [iflag & ~termios.ICRNL, oflag, cflag, lflag, *rest])
 
 
 def _build_answer_key(owner: PromptOwner, letter: str) -> Callable[[Any], None]:

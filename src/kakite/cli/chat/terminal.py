@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kakite.agent.context_holder import ContextHolder
-from kakite.cli.chat.line_input import edit_text
 from kakite.cli.chat.slash_commands import COMMANDS, ChatCommands
 from kakite.cli.chat.view import ChatView, TerminalConsole
 from kakite.cli.exit_codes import run_until_signal
@@ -401,7 +400,7 @@ class ChatTerminal:
 
     async def edit_text(self, text: str) -> str:
         """Let the person change a text in their editor."""
-        return await edit_text(text)
+        return await self._input.edit(text)
 
     async def read_answer(self, question: str) -> str:
         """Ask the person for one line, beside the conversation."""

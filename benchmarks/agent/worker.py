@@ -362,7 +362,7 @@ def turns(chosen):
             print(f"{count} turns; fsync {fsync():.1f} ms; load {os.getloadavg()[0]:.1f}")
             told["forge"] = str(forge)
             with child("work", json.dumps(told), env=environment(place)) as working:
-                lines = [json.loads(line) for line in working.stdout]
+                lines = [json.loads(line) for line in working.stdout if line.startswith("[")]
             clocks, kept = lines[-1][1], stored(place / "home")
             done = (forge / "issues" / "001-count.md").read_text(encoding="utf-8")
             if "kakite:done" not in done:

@@ -33,7 +33,7 @@ class Screen:
         self._terminal = terminal
         self._screen = pyte.HistoryScreen(columns, rows, history=5000)
         # The program asks where the cursor is, and we are who answers.
-        self._screen.write_process_input = self.press
+        setattr(self._screen, "write_process_input", self.press)  # noqa: B010 - its own parameter has another name
         self._stream = pyte.ByteStream(self._screen)
 
     @property

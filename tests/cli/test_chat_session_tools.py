@@ -28,7 +28,7 @@ def talking(tmp_path: Path, *turns: dict[str, Any]) -> Generator[Terminal]:
         terminal = Terminal(words, env, tmp_path / "project")
         try:
             yield terminal
-            terminal.press("\x03\x03")
+            terminal.press("\x04")
             assert terminal.wait() == 0
         finally:
             terminal.program.kill()

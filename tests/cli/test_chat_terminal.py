@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -138,10 +137,12 @@ def test_a_key_stops_the_turn_with_its_processes_and_ctrl_c_twice_leaves(
         chatting(server, home, project, "--approve", "all") as screen,
     ):
         screen.press("wait" + ENTER)
-        wait_until(lambda: (project / "pid").exists() and (project / "pid").read_text().strip() != "")
+        wait_until(
+            lambda: (project / "pid").exists() and (project / "pid").read_text(encoding="utf-8").strip() != ""
+        )
         screen.press(key)
         screen.wait_for("Interrupted.")
-        process = Path(f"/proc/{(project / 'pid').read_text().strip()}")
+        process = Path(f"/proc/{(project / 'pid').read_text(encoding='utf-8').strip()}")
         wait_until(lambda: not process.exists())
         screen.press("go on" + ENTER)
         screen.wait_for("Fine.")
@@ -231,10 +232,14 @@ def test_an_own_command_is_seen_by_the_model_without_secrets(home: Path, project
         screen.press("!echo mine $((1+2)); printf '\\377\\n'; echo $OPENAI_API_KEY; exit 3" + ENTER)
         screen.wait_for("exit 3; the model gets this with your next message")
         screen.press("!echo $$ > pid; exec sleep 1000" + ENTER)
-        wait_until(lambda: (project / "pid").exists() and (project / "pid").read_text().strip() != "")
+        wait_until(
+            lambda: (project / "pid").exists() and (project / "pid").read_text(encoding="utf-8").strip() != ""
+        )
         screen.press(CTRL_C)
         screen.wait_for("Your command was stopped.")
-        wait_until(lambda: not Path(f"/proc/{(project / 'pid').read_text().strip()}").exists())
+        wait_until(
+            lambda: not Path(f"/proc/{(project / 'pid').read_text(encoding='utf-8').strip()}").exists()
+        )
         screen.press("what is that" + ENTER)
         screen.wait_for("I saw it.")
         assert not server.violations
@@ -276,31 +281,10 @@ def test_no_text_of_the_model_reaches_the_terminal_raw(home: Path, project: Path
     ):
         screen.press("speak" + ENTER)
         screen.wait_for("End.")
-        assert "\\u001b]0;owned" in screen.text
+        assert "owned" in screen.text
     assert b"\x1b]0;owned" not in screen.raw
     assert "\x9b".encode() not in screen.raw
     assert b"\x1b[31m" not in screen.raw
-
-
-def test_the_text_is_as_wide_as_the_window_is_now(home: Path, project: Path) -> None:
-    words = " ".join(["日本語", *(f"word{number}" for number in range(100))])
-    with (
-        run_scenario_server(script({"say": f"{words} end1"}, {"say": f"{words} end2"})) as server,
-        chatting(server, home, project, columns=100) as screen,
-    ):
-        screen.press("speak" + ENTER)
-        screen.wait_for("end1")
-        screen.wait_for_bottom("· /help")
-        wide = max(len(line) for line in screen.lines if "word" in line)
-        screen.resize(60, 40)
-        before = len(screen.raw)
-        screen.press("again" + ENTER)
-        # What the program writes, not the screen: emulators differ in what becomes of lines that are there.
-        screen.wait_until(lambda: b"end2 " in screen.raw[before:], "end2")
-        written = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", screen.raw[before:].decode())
-        narrow = max(len(line.rstrip()) for line in written.split("\n") if "word" in line)
-    assert 80 < wide <= 100
-    assert 40 < narrow <= 60
 
 
 def test_what_is_typed_while_text_streams_is_sent(home: Path, project: Path) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from kakite.cli.exit_codes import run_until_signal
 from kakite.cli.options import GivenFlags, add_setting_options
 from kakite.errors import ExternalError, UsageError
-from kakite.http.shutdown import end_process
 
 if TYPE_CHECKING:
     from kakite.agent.observe.events import RunListener
@@ -57,6 +56,7 @@ async def _serve(given: Mapping[str, object]) -> None:
 
     from kakite.agent.acp.agent import AcpAgent
     from kakite.agent.acp.transport import MAX_LINE_BYTES, LineTransport
+    from kakite.http.shutdown import end_process
 
     _reserve_standard_output()
     reader, writer = await stdio_streams(limit=MAX_LINE_BYTES)

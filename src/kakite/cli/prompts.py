@@ -109,7 +109,7 @@ _MEANING = {
     "y": "allow only this call; Kakite asks you again about the next one",
     "e": "allow this call, and in this run every call of this tool with exactly these arguments",
     "a": "allow this call, and in this run every other call of this tool",
-    "s": ("allow this from now on: Kakite saves a rule, which `kakite host rules` lists and removes"),
+    "s": ("allow this tool from now on: Kakite saves a rule, which `kakite host rules` lists and removes"),
     "n": "do nothing, and tell the model that you said no",
     "r": "do nothing, and tell the model your reason, which Kakite asks you for",
 }

@@ -28,7 +28,7 @@ async def test_a_message_begins_a_turn_and_a_reply_without_a_call_ends_it(tmp_pa
     async with scene.open() as session:
         first = await session.prompt(text("write a"))
         assert (first.reason, first.text) == ("answered", "Done.")
-        assert (scene.project / "a").read_text() == "hi\n"
+        assert (scene.project / "a").read_text(encoding="utf-8") == "hi\n"
         second = await session.prompt(text("what does it say?"))
         assert second.text == "It says hi."
         assert session.run.phase == "idle"
@@ -184,10 +184,16 @@ async def test_a_rewind_brings_files_back_and_can_be_undone(tmp_path: Path) -> N
         }
         restored = await session.rewind(session.run.points[1], conversation=False)
         assert restored is not None
-        assert {each.name: each.read_text() for each in scene.project.iterdir()} == {"a": "1\n", "b": "b\n"}
+        assert {each.name: each.read_text(encoding="utf-8") for each in scene.project.iterdir()} == {
+            "a": "1\n",
+            "b": "b\n",
+        }
         assert "+2" not in await session.diff_since_start()
         await session.undo_rewind(restored)
-        assert {each.name: each.read_text() for each in scene.project.iterdir()} == {"a": "2\n", "c": "c\n"}
+        assert {each.name: each.read_text(encoding="utf-8") for each in scene.project.iterdir()} == {
+            "a": "2\n",
+            "c": "c\n",
+        }
         assert "+2" in await session.diff_since_start()
 
 

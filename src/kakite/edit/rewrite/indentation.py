@@ -276,7 +276,8 @@ def closes_outer_block(lines: Sequence[str]) -> bool:
     depths = dict.fromkeys("()[]{}", 0) | {"<": 0, "end": 0}
     for at, line in enumerate(line for line in lines if line.strip(BLANKS)):
         body = strip_quoted(line.strip(BLANKS)[:LONGEST])
-        for sign in BRACKET.findall(body):
+        for found in BRACKET.finditer(body):
+            sign = found[0]
             depths[CLOSES.get(sign, sign)] += -1 if sign in CLOSES else 1
         depths["<"] += len(_TAG_NAME.findall(body)) - body.count("</") - body.count("/>")
         depths["end"] += len(_BEGINNING.findall(body)) - len(_ENDING.findall(body))

@@ -302,6 +302,16 @@ def test_new_lines_move_by_one_constant_and_the_others_keep_their_bytes(
     assert found.text.endswith(after)
 
 
+@given(st.lists(st.sampled_from(["b", "    c", ""]), min_size=1, max_size=5), st.sampled_from(["\n", "\r\n"]))
+def test_lines_behind_a_blank_one_that_the_end_of_the_file_lacks_keep_theirs(
+    new: list[str], end: str
+) -> None:
+    assume(new[0] and new[-1])
+    text = f"x{end}a{end}"
+    replace = "\n".join(["a", "", *new, "", ""])
+    assert written(text, "a\n\n", replace) == end.join(["x", "a", "", *new, ""])
+
+
 def test_nearly_all_moved_lines_land() -> None:
     cases = [case for case in map(moved, map(random.Random, range(400))) if case is not None]
     landed = sum(

@@ -514,6 +514,9 @@ def replace_rows(
                 low, high, lines = _merge_blanks(view, low, high, following, lines)
             elif _is_blank_lost(view, rows, pairs, step, new):
                 lines = [*lines, ""]
+            elif low == len(view.lines) and lines and view.text.endswith(("\n", "\r")):
+                # Behind a blank line of SEARCH that the end of the text stands for.
+                lines = ["", *(lines if lines[-1].strip(BLANKS) else lines[:-1])]
             change = _replace_lines(view, low, high, lines)
             least = changes[-1].end if changes else 0  # the line end before it may be another one's
             changes.append(Change(max(change.start, least), change.end, change.insert))

@@ -20,18 +20,13 @@ from kakite.edit.rewrite.line_syntax import (
     BLOCK_WORD,
     BRACKET,
     CHAIN,
-    CLOSER,
-    CLOSES,
     CONTROL,
-    DIRECTIVE,
     ITEM,
     LONGEST,
     NEXT_CALL,
     can_continue_deeper,
-    can_open_block,
     is_left_open,
     is_tag_open,
-    may_open,
     strip_quoted,
 )
 from kakite.edit.source_text import LINE_END, split_lines
@@ -67,10 +62,6 @@ _BLOCKS = (
 """For each kind of block: what shows that a line opens one, and what begins and ends all that are alike."""
 _LETTER = re.compile(r"\w")
 _TAG_NAME = re.compile(r"<[A-Za-z][\w:.-]*")
-_ANONYMOUS = re.compile(r"\bfunction\s*\([^()]*\)$|^>$|\b(?:of|where|let)\b[^()]*$")
-"""The end of a line that begins a block: a function as a value, the attributes of a tag, words of Haskell."""
-_BEGINNING = re.compile(r"(?:^|[\s(=,])(?:begin|case|class|def|do|function|if|module|then|unless|while)\b")
-_ENDING = re.compile(r"^(?:end\w*|fi|done|esac)\b")
 _PARSED = 64_000
 """How many characters a text has at most that is parsed."""
 _PER_PARSED = 400
@@ -121,9 +112,7 @@ def _choose_reading(
     end = _find_closer(lines) if readings and len(search.solid[0]) == 1 else ""
     if end and get_column(end) in {get_column(literal[0]), get_column(lines[0])}:
         return None if get_column(end) == get_column(literal[0]) else readings[-1]
-    if _has_own_columns(view, place, search, lines) or _is_too_deep(
-        view, place, lines, get_column(f"{place.missing}.")
-    ):
+    if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
     if not _is_relative(search, lines) and can_fit(view, place, literal, of):
         return None
@@ -253,45 +242,12 @@ def _continues_outer_line(above: LinesAbove, line: str) -> bool:
     return any(row.column == at and CHAIN.match(row.body) for row in rows)
 
 
-def is_relative_below(view: IndexedText, place: MatchLocation, lines: Sequence[str], *, own: int) -> bool:
-    """Tell whether the second of new lines is deeper than the first as it belongs to that, which will stand
-    at the column ``own``: then all of them are sent relative to the first.
-    """
-    one, two = [line for line in lines if line.strip(BLANKS)][:2]
-    head = one.strip(BLANKS)[:LONGEST]
-    if get_column(one) >= get_column(two) or _is_too_deep(view, place, lines, own):
-        return False
-    return (
-        may_open(head)
-        or can_open_block(head, two, is_below=False)
-        or can_continue_deeper(head, two)
-        or _ANONYMOUS.search(head) is not None
-    )
-
-
-def closes_outer_block(lines: Sequence[str]) -> bool:
-    """Tell whether lines below the first end a block that they do not begin, or have what stands at the
-    margin only.
-    """
-    depths = dict.fromkeys("()[]{}", 0) | {"<": 0, "end": 0}
-    for at, line in enumerate(line for line in lines if line.strip(BLANKS)):
-        body = strip_quoted(line.strip(BLANKS)[:LONGEST])
-        for found in BRACKET.finditer(body):
-            sign = found[0]
-            depths[CLOSES.get(sign, sign)] += -1 if sign in CLOSES else 1
-        depths["<"] += len(_TAG_NAME.findall(body)) - body.count("</") - body.count("/>")
-        depths["end"] += len(_BEGINNING.findall(body)) - len(_ENDING.findall(body))
-        if at and (DIRECTIVE.match(body) or (CLOSER.match(body) and min(depths.values()) < 0)):
-            return True
-        depths = {sign: max(depth, 0) for sign, depth in depths.items()}
-    return False
-
-
-def _is_too_deep(view: IndexedText, place: MatchLocation, lines: Sequence[str], own: int) -> bool:
+def _is_too_deep(view: IndexedText, place: MatchLocation, lines: Sequence[str]) -> bool:
     """Tell whether all further lines, relative to the first, would be more than one level deeper than it, and
     at their own columns stand no less deep than it does.
     """
     columns = [row.column for row in find_context(view, place).above.enclosing]
+    own = get_column(f"{place.missing}.")
     outer = [column for column in columns if column < own]
     steps = [two - one for one, two in pairwise([*outer, own])]
     new = [line for line in lines[1:] if line.strip(BLANKS)]

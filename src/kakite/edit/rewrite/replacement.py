@@ -18,11 +18,11 @@ from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize
 from kakite.edit.matching.exact import is_inside_word
 from kakite.edit.rewrite.indent_shift import get_column, split_indent
 from kakite.edit.rewrite.indentation import (
+    can_continue_deeper,
     can_fit,
-    closes_outer_block,
     find_indent_source,
     find_parsed,
-    is_relative_below,
+    is_left_open,
     read_whole,
 )
 from kakite.edit.rewrite.literals import find_literals
@@ -329,8 +329,8 @@ def _indent_like_text(
 def _move_below_one(
     view: IndexedText, place: MatchLocation, sent: Sequence[str], new: Sequence[str], moved: list[str]
 ) -> list[str] | AmbiguousReplacementError:
-    """Return new lines for one line of SEARCH: moved all, unless the others can only stand at their columns;
-    then the first alone.
+    """Return new lines for one line of SEARCH: moved all, or the first alone if the others stand as in the
+    text.
     """
     of = next(moved for moved in map(place.shift.apply, sent) if moved and moved.strip(BLANKS))
     first, *further = (at for at, line in enumerate(new) if line.strip(BLANKS))
@@ -339,14 +339,12 @@ def _move_below_one(
     only_first = [*new[:first], moved[first], *new[first + 1 :]]
     if parsed := find_parsed(view, place, [moved, only_first]):
         return parsed
-    if of in only_first[first + 1 :] and can_fit(view, place, only_first, of):  # as the text has it
-        return AmbiguousReplacementError(new[first]) if can_fit(view, place, moved, of) else only_first
-    if is_relative_below(view, place, new, own=get_column(f"{place.shift.blanks}.")):
+    one, two = new[first], new[further[0]]
+    stands = can_fit(view, place, moved, of)
+    is_deeper = get_column(one) < get_column(two) and not is_left_open(one)
+    if not (is_deeper or not stands) or not can_fit(view, place, only_first, of):
         return moved
-    if can_fit(view, place, moved, of) or not can_fit(view, place, only_first, of):
-        return moved
-    stands_deep = all(new[at].startswith(place.shift.blanks) for at in further)
-    return only_first if stands_deep or closes_outer_block(new) else moved
+    return AmbiguousReplacementError(one) if stands and can_continue_deeper(one, two) else only_first
 
 
 def _restore_heredocs(sent: Sequence[str], moved: list[str], below: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -14,8 +15,9 @@ import pytest
 from kakite.agent.observe.events import HookFailed
 from kakite.agent.session.hooks import Hook, HookMoment, HookRunner
 from kakite.agent.session.session import SessionError
-from kakite.models.messages import UserMessage
+from kakite.models.messages import ToolMessage, UserMessage
 from tests.agent.session.chats import Chat, run_command, say, text
+from tests.durable.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -87,6 +89,27 @@ async def test_what_hooks_say_reaches_the_model(tmp_path: Path) -> None:
         first = session.run.messages[0]
         assert isinstance(first, UserMessage)
         assert first.shown == "go"
+
+
+async def test_an_interrupt_in_a_hook_does_not_take_back_the_call_before_it(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    slow = f"open({str(begun)!r}, 'w').close()\nimport time\ntime.sleep(1000)"
+    scene = chat(
+        tmp_path,
+        [hook("after_call", slow, timeout=600)],
+        run_command("echo done > a; echo the result"),
+        say("Right.", expect={"last_contains": ["the result"], "last_lacks": ["not performed", "unknown"]}),
+    )
+    async with scene.open() as session:
+        turn = asyncio.create_task(session.prompt(text("go")))
+        await until(begun.exists)
+        session.interrupt()
+        assert (await turn).reason == "interrupted"
+        assert [message.is_error for message in session.run.messages if isinstance(message, ToolMessage)] == [
+            False
+        ]
+        await session.prompt(text("go on"))
+    assert (scene.project / "a").exists()
 
 
 async def test_a_hook_lets_a_turn_go_on_but_not_for_ever(tmp_path: Path) -> None:

@@ -397,7 +397,9 @@ class Session:
             self._emit(build_call_event(call))
             self._emit(build_result_event(call, refused, 0.0))
             return machine.add_note(machine.on_tool_finished(self.run, refused, 0.0), before.text)
-        run = await self._give_nested(await self._turns.run_tool(self.run, call), call)
+        # Kept before hooks run: whoever interrupts those does not undo what the call has done.
+        self.run = await self._save(await self._turns.run_tool(self.run, call))
+        run = await self._give_nested(self.run, call)
         last = next((each for each in reversed(run.messages) if isinstance(each, ToolMessage)), None)
         result = {"text": last.text, "is_error": last.is_error} if last else {}
         after = await self._run_hooks("after_call", {**details, "result": result}, call.name)

@@ -314,6 +314,24 @@ def test_the_line_is_written_in_an_editor(home: Path, project: Path, tmp_path: P
         assert not server.violations
 
 
+def test_the_text_is_as_wide_as_the_window_is_now(home: Path, project: Path) -> None:
+    words = " ".join(["日本語", *(f"word{number}" for number in range(100))])
+    with (
+        run_scenario_server(script({"say": f"{words} end1"}, {"say": f"{words} end2"})) as server,
+        chatting(server, home, project, columns=100) as screen,
+    ):
+        screen.press("speak" + ENTER)
+        screen.wait_for("end1")
+        wide = max(len(line) for line in screen.lines if "word" in line)
+        screen.resize(60, 40)
+        screen.press("again" + ENTER)
+        screen.wait_for("end2")
+        later = screen.lines[next(at for at, line in enumerate(screen.lines) if "again" in line) :]
+        narrow = max(len(line) for line in later if "word" in line)
+    assert 80 < wide <= 100
+    assert 40 < narrow <= 60
+
+
 def test_a_model_that_does_not_answer_is_told_and_the_conversation_stays(home: Path, project: Path) -> None:
     failing = {"error": {"status": 401, "type": "invalid_api_key", "message": "who are you"}}
     with (

@@ -16,12 +16,12 @@ from kakite.agent.run.agents_md import decode_text
 from kakite.agent.session.context.documents import MarkdownDocument, parse_markdown
 from kakite.agent.session.context.project import (
     ContextProblem,
-    FoundFile,
     Origin,
-    PersonFolder,
     PersonFolders,
+    PersonSourceFolder,
     Project,
-    ProjectFolder,
+    ProjectSourceFolder,
+    SourceFile,
     SourceFolder,
     to_problem,
 )
@@ -103,7 +103,7 @@ def split_arguments(arguments: str) -> list[str]:
 def _list_folders(project: Project, person: PersonFolders) -> Iterator[SourceFolder]:
     for level in reversed(project.list_levels()):
         for name in _FOLDERS:
-            yield ProjectFolder(project, posixpath.join(level, name))
+            yield ProjectSourceFolder(project, posixpath.join(level, name))
     for path in (
         person.kakite / "commands",
         person.home / ".agents/commands",
@@ -111,7 +111,7 @@ def _list_folders(project: Project, person: PersonFolders) -> Iterator[SourceFol
         person.config / "opencode/command",
         person.config / "opencode/commands",
     ):
-        yield PersonFolder(person, path)
+        yield PersonSourceFolder(person, path)
 
 
 def _load_folder(
@@ -159,7 +159,7 @@ def _load(
     )
 
 
-def _find_fault(name: str, body: str, found: FoundFile) -> str:
+def _find_fault(name: str, body: str, found: SourceFile) -> str:
     """Return why a file is no command; empty if it is one."""
     if found.is_secret:
         return "such a file may hold secrets"

@@ -17,10 +17,10 @@ from kakite.agent.session.context.mention_syntax import MentionCandidate, find_c
 from kakite.agent.session.context.project import (
     ContextProblem,
     Origin,
-    PersonFolder,
     PersonFolders,
+    PersonSourceFolder,
     Project,
-    ProjectFolder,
+    ProjectSourceFolder,
     SourceFolder,
     list_levels,
     to_problem,
@@ -60,9 +60,9 @@ def load_instructions(project: Project, person: PersonFolders) -> Instructions:
     """Return the person's own instructions, and the project's down to the session's folder. Never raises."""
     reader = _Reader()
     for path in (person.kakite, person.home / ".agents"):
-        reader.add_folder(PersonFolder(person, path), FILE_NAMES[:1])
+        reader.add_folder(PersonSourceFolder(person, path), FILE_NAMES[:1])
     for level in project.list_levels():
-        reader.add_folder(ProjectFolder(project, level), FILE_NAMES)
+        reader.add_folder(ProjectSourceFolder(project, level), FILE_NAMES)
     return Instructions(
         files=tuple(reader.files),
         nested=tuple(_list_nested(project, reader)),
@@ -81,7 +81,7 @@ def find_nested(path: str, project: Project) -> Instructions:
         told = set(project.list_levels())
         for level in list_levels(posixpath.dirname(relative) or "."):
             if level not in told:
-                reader.add_folder(ProjectFolder(project, level), FILE_NAMES)
+                reader.add_folder(ProjectSourceFolder(project, level), FILE_NAMES)
     return Instructions(files=tuple(reader.files), problems=tuple(reader.problems))
 
 
@@ -180,7 +180,7 @@ def _is_within(folder: SourceFolder, target: str) -> bool:
     """Return whether an import stays in the project, or in the folder of the person's file."""
     if target.startswith(("/", "~")):
         return False
-    base = folder.path if isinstance(folder, ProjectFolder) else "."
+    base = folder.path if isinstance(folder, ProjectSourceFolder) else "."
     return not posixpath.normpath(posixpath.join(base, target)).startswith("..")
 
 

@@ -164,7 +164,7 @@ class SourceFolder(Protocol):
         """
         ...
 
-    def read(self, name: str, most: int) -> FoundFile | None:
+    def read(self, name: str, most: int) -> SourceFile | None:
         """Return what a file of it holds, up to one byte more than ``most``; None if there is no such file.
 
         Raises:
@@ -174,7 +174,7 @@ class SourceFolder(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFile:
+class SourceFile:
     """A file that was read."""
 
     data: bytes
@@ -188,7 +188,7 @@ _NOTHING = {"file_not_found", "not_a_directory", "is_a_directory", "bad_path"}
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectFolder:
+class ProjectSourceFolder:
     """A folder of the project, which need not be there."""
 
     project: Project
@@ -214,7 +214,7 @@ class ProjectFolder:
             raise
         return tuple(entry.path for entry in listing)
 
-    def read(self, name: str, most: int) -> FoundFile | None:
+    def read(self, name: str, most: int) -> SourceFile | None:
         """Return the file, wherever a link leads within the project."""
         try:
             file = self.project.workspace.read(posixpath.join(self.path, name))
@@ -222,7 +222,7 @@ class ProjectFolder:
             if error.code in _NOTHING:
                 return None
             raise
-        return FoundFile(
+        return SourceFile(
             data=file.data[: most + 1],
             real=self.project.locate(file.path),
             is_secret=is_secret(posixpath.join(self.path, name)) or is_secret(file.path),
@@ -230,7 +230,7 @@ class ProjectFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonFolder:
+class PersonSourceFolder:
     """A folder of the person's own, which need not be there."""
 
     person: PersonFolders
@@ -254,7 +254,7 @@ class PersonFolder:
             found.append(name)
         return tuple(found)
 
-    def read(self, name: str, most: int) -> FoundFile | None:
+    def read(self, name: str, most: int) -> SourceFile | None:
         """Return the file, wherever a link leads."""
         file = self.path / name
         try:
@@ -267,7 +267,7 @@ class PersonFolder:
         if data is None:
             return None
         real = os.path.realpath(file)
-        return FoundFile(data=data, real=real, is_secret=is_secret(name) or is_secret(Path(real).name))
+        return SourceFile(data=data, real=real, is_secret=is_secret(name) or is_secret(Path(real).name))
 
 
 def _read_file(file: Path, most: int) -> bytes | None:

@@ -15,12 +15,12 @@ from kakite.agent.run.agents_md import decode_text
 from kakite.agent.session.context.documents import MarkdownDocument, parse_markdown
 from kakite.agent.session.context.project import (
     ContextProblem,
-    FoundFile,
     Origin,
-    PersonFolder,
     PersonFolders,
+    PersonSourceFolder,
     Project,
-    ProjectFolder,
+    ProjectSourceFolder,
+    SourceFile,
     SourceFolder,
     to_problem,
 )
@@ -151,13 +151,13 @@ def _list_files(view: Workspace) -> Iterator[str]:
 def _list_folders(project: Project, person: PersonFolders) -> Iterator[SourceFolder]:
     for level in reversed(project.list_levels()):
         for name in (".agents/skills", ".claude/skills"):
-            yield ProjectFolder(project, posixpath.join(level, name))
+            yield ProjectSourceFolder(project, posixpath.join(level, name))
     for path in (
         person.kakite / "skills",
         person.home / ".agents/skills",
         person.home / ".claude/skills",
     ):
-        yield PersonFolder(person, path)
+        yield PersonSourceFolder(person, path)
 
 
 def _list_names(folder: SourceFolder, problems: list[ContextProblem]) -> tuple[str, ...]:
@@ -191,9 +191,9 @@ def _load(folder: SourceFolder, name: str, seen: set[str], problems: list[Contex
     return _build(folder, name, document, problems)
 
 
-def _is_own(folder: SourceFolder, name: str, found: FoundFile) -> bool:
+def _is_own(folder: SourceFolder, name: str, found: SourceFile) -> bool:
     """Return whether a skill's file lies where the rest of the skill is read."""
-    return isinstance(folder, ProjectFolder) or found.real.startswith(f"{folder.locate(name)}/")
+    return isinstance(folder, ProjectSourceFolder) or found.real.startswith(f"{folder.locate(name)}/")
 
 
 def _build(
@@ -228,7 +228,7 @@ def _build(
         path=shown,
         origin=folder.origin,
         folder=place,
-        root=folder.project.workspace.folder if isinstance(folder, ProjectFolder) else place,
+        root=folder.project.workspace.folder if isinstance(folder, ProjectSourceFolder) else place,
         is_listed=not document.is_on("disable-model-invocation"),
         fields={key: value for key, value in document.settings.items() if key not in _OWN},
     )

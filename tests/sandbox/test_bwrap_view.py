@@ -209,6 +209,7 @@ def test_commands_start_from_the_same_process_as_long_as_nothing_changes(bubblew
         return starters() == before
 
     # What another test mounts on this machine meanwhile is a change as well: that time does not count.
+    kept = False
     for _ in range(50):
         mounts = Path("/proc/self/mountinfo").read_bytes()
         kept = is_kept()

@@ -69,6 +69,7 @@ def _prepare(options: ServeOptions) -> Callable[[], None]:
     import asyncio
 
     from kakite.cli.light_settings import load_history_days
+    from kakite.processes.supervisor import clear_dumpable
     from kakite.serve.server import build_server
     from kakite.workspace import ensure_state_folder, open_edit_log
 
@@ -82,6 +83,8 @@ def _prepare(options: ServeOptions) -> Callable[[], None]:
         sys.stderr.write("--deny stops only the plain forms of a command; --allow confines\n")
     if options.landlock or (options.landlock is None and options.http is None and "shell" not in names):
         _confine([*workspace.roots, str(state)], after_edit, asked=options.landlock is not None)
+    if "shell" in names:
+        clear_dumpable()  # a command must not answer in our place
     server = build_server(toolset)
     if options.resources:
         from kakite.serve.resources import add_files

@@ -2,8 +2,9 @@
 
 A script of its own, ``python -I -S supervisor.py LIFELINE LC_CTYPE PROGRAM ARGUMENT…``, between the starter
 and the program. LIFELINE is the read end of a pipe whose other end only the starter holds: when the starter
-dies, however it dies, the pipe closes and everything below the supervisor is killed. On Linux the supervisor
-adopts orphans, so that a program which forked twice and began a session of its own is found as well.
+dies, however it dies, the pipe closes and everything below the supervisor is killed; ``-`` where there is
+none. On Linux the supervisor adopts orphans, so that a program which forked twice and began a session of its
+own is found as well. What it supervises cannot reach into it.
 
 Ends with the program's exit code; 128 + n when signal n ended it, as in a shell. SIGTERM asks all to end and
 kills what is left after GRACE. Standard library only, and little of it: its start is paid by every command.
@@ -32,8 +33,11 @@ LINGER = 0.5
 LIMIT = 5.0
 """Seconds to try to kill what resists: a program in the kernel's hands, or another user's."""
 
+NO_LIFELINE = "-"
+
 _ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform == "linux"
 
@@ -196,6 +200,14 @@ def _let_go_of_streams() -> None:
     os.close(null)
 
 
+def clear_dumpable() -> None:
+    """Let no program of the same user trace this process, or take its memory or descriptors (``prctl(2)``).
+
+    A fork keeps that until it executes another program.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
 def _prctl(option: int, value: int) -> None:
     if _LINUX:
         import ctypes
@@ -212,9 +224,17 @@ def _restore_locale(ctype: str) -> None:
 
 
 def _main(lifeline: str, ctype: str, *argv: str) -> None:
-    os.set_inheritable(int(lifeline), False)  # noqa: FBT003 - takes no keyword
+    clear_dumpable()
     _restore_locale(ctype)
-    os._exit(supervise(int(lifeline), list(argv)))
+    os._exit(supervise(_open_lifeline(lifeline), list(argv)))
+
+
+def _open_lifeline(number: str) -> int:
+    if number == NO_LIFELINE:
+        never, _held = os.pipe()
+        return never
+    os.set_inheritable(int(number), False)  # noqa: FBT003 - takes no keyword
+    return int(number)
 
 
 if __name__ == "__main__":

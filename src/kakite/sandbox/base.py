@@ -130,5 +130,5 @@ def resolve_cwd(project: str, cwd: str | None) -> str:
 
 
 def build_kakite_argv(python: str) -> tuple[str, ...]:
-    """Return the words that start Kakite by this interpreter, whatever modules lie in the folder."""
-    return (python, "-P", "-m", "kakite")
+    """Return the words that start Kakite by this interpreter, and no module of the folder or the home."""
+    return (python, "-I", "-m", "kakite")

@@ -37,7 +37,9 @@ from kakite.processes import (
     SpawnServerError,
     build_base_environment,
     run,
+    supervisor,
 )
+from kakite.processes.bytecode import find_bytecode
 from kakite.sandbox.backends import bwrap_mounts, seccomp
 from kakite.sandbox.backends.bwrap_mounts import MountView, PersonPaths, build_view
 from kakite.sandbox.backends.cgroups import Cgroup, LimitEvents, make_group
@@ -60,7 +62,7 @@ from kakite.sandbox.services import ServiceSockets, check_names
 from kakite.workspace import get_state_path
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from kakite.processes import Limit, OnOutput
@@ -181,6 +183,15 @@ for half a second.
 bubblewrap would be that itself, but ends without waiting for it: where nobody else cares for the dead, as in
 most containers, each command would leave one, and they count. The processes are limited from within: outside
 the same limit would count all that the user has.
+"""
+_FIRST_OF_SERVER = """\
+[ "$1" = - ] || ulimit -u "$1" 2> /dev/null || ulimit -p "$1"
+shift
+exec "$@" 2>&8 8>&-
+"""
+"""The same for a server: its pipes lead to the host, and must not be found at the first process.
+
+That becomes the supervisor, which lets go of the pipes and cannot be reached into.
 """
 _OF_SHELL = re.compile(r"(?:IFS|OPTIND|PPID|PS[124]|LINENO)=|(?![A-Za-z_][A-Za-z0-9_]*=)")
 """Variables that a shell would not pass on as they are."""
@@ -319,7 +330,13 @@ class BubblewrapSandbox:
         network = network or self._terms.network
         mounts, guard = self._build_mount_args(network)
         launch = self._build_process_spec(
-            argv, env=env, cwd=cwd, network=network, seen=(*seen, *mounts), first=guard + _FIRST
+            argv,
+            env=env,
+            cwd=cwd,
+            network=network,
+            seen=(*seen, *mounts),
+            first=self._build_init_argv(guard + _FIRST_OF_SERVER)
+            + _build_supervisor_argv({**self._env, **(env or {})}),
         )
         return replace(launch, argv=(*self._build_limit_argv(), *launch.argv))
 
@@ -331,7 +348,7 @@ class BubblewrapSandbox:
         cwd: str | None,
         network: Network,
         seen: Iterable[str],
-        first: str,
+        first: Sequence[str],
     ) -> ProcessSpec:
         env = {**self._env, **build_proxy_environment(network), **(env or {})}
         loaded = {name: value for name, value in env.items() if name.startswith(_LOADED)}
@@ -344,7 +361,7 @@ class BubblewrapSandbox:
             argv=(
                 *(*isolated, *with_environment, "--"),
                 *(
-                    *self._build_init_argv(first),
+                    *first,
                     *_build_env_argv(env),
                     *self._build_network_argv(argv or ("",), network),
                 ),
@@ -437,7 +454,7 @@ class BubblewrapSandbox:
         async def run_once(*, within: bool) -> tuple[CompletedProcess, str]:
             view = self._held.view if within else None
             seen, guard = self._build_view_args(view, network) if view else self._build_mount_args(network)
-            first = guard + SAY_BEGUN + _FIRST
+            first = self._build_init_argv(guard + SAY_BEGUN + _FIRST)
             spec = self._build_process_spec(argv, env=env, cwd=cwd, network=network, seen=seen, first=first)
             spawn = self._prepare_spawn(within=view is not None)
             with spawn as (by, told), open_network(self._terms, network):
@@ -600,6 +617,12 @@ def _find_limit(done: CompletedProcess, before: _LimitCounters, after: _LimitCou
     if after.group.processes > before.group.processes:
         return "processes"
     return done.limit
+
+
+def _build_supervisor_argv(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words that start what stands above a server, before the server's own."""
+    script = str(find_bytecode(Path(supervisor.__file__)))
+    return (sys.executable, "-I", "-S", script, supervisor.NO_LIFELINE, env.get("LC_CTYPE", ""))
 
 
 def _build_env_argv(env: Mapping[str, str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from kakite import __version__
 from kakite.processes import CompletedProcess, ProcessError, ProcessSpec, build_base_environment, complete
 from kakite.sandbox.backends import engine, images
-from kakite.sandbox.base import OUTPUT_LIMIT, SandboxError, resolve_cwd
+from kakite.sandbox.base import OUTPUT_LIMIT, SandboxError, build_kakite_argv, resolve_cwd
 from kakite.sandbox.container import remote_engine
 from kakite.sandbox.container.control_channel import (
     ChannelClosedError,
@@ -91,7 +91,7 @@ class ContainerSandbox:
     isolates = True
     project = PROJECT
     services = "/run/kakite"
-    kakite = (PYTHON, "-P", "-m", "kakite")
+    kakite = build_kakite_argv(PYTHON)
 
     def __init__(
         self,

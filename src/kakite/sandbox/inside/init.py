@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kakite.sandbox.inside.channels import Channel, ConnectionChannel, OutputChannel
     from kakite.sandbox.inside.exec_processes import ExecTermination, ExecTracker, list_exec_processes
     from kakite.sandbox.inside.processes import ProcessTable, SupervisedProcess
-    from kakite.sandbox.inside.seccomp_filter import hide
 _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - as in launcher.py
 if not TYPE_CHECKING:
     sys.path[:0] = [_here, os.path.join(_here, "../../processes")]  # noqa: PTH118
@@ -34,7 +33,6 @@ if not TYPE_CHECKING:
     from channels import Channel, ConnectionChannel, OutputChannel
     from exec_processes import ExecTermination, ExecTracker, list_exec_processes
     from processes import ProcessTable, SupervisedProcess
-    from seccomp_filter import hide
 
 SERVICES = "/run/kakite"
 PROXY = "proxy"
@@ -343,7 +341,7 @@ def main(folder: str, *services: str) -> None:
     if os.getpid() != 1:
         os._exit(1)  # whatever is below process 1 would be ended as ours
     programs = ProcessTable()
-    hide()
+    supervisor.clear_dumpable()
     hello: dict[str, object] = {
         "version": frames.VERSION,
         "kakite": _read_version(),

@@ -14,13 +14,13 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kakite.processes import supervisor
-    from kakite.sandbox.inside.seccomp_filter import SyscallFilter, hide
+    from kakite.sandbox.inside.seccomp_filter import SyscallFilter
 else:
     # As modules of their own: their packages would load what is not needed; loaded, they are compiled.
     _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs
     sys.path[:0] = [_here, os.path.join(_here, "../../processes")]  # noqa: PTH118
     import supervisor
-    from seccomp_filter import SyscallFilter, hide
+    from seccomp_filter import SyscallFilter
 
 BEGINNING = b"\0kakite"
 """Where the first process is told that a program begins: a name that nobody inside can take away. It alone
@@ -72,7 +72,7 @@ def _prefer_to_lose() -> None:
             file.write(PREFERRED)
     except OSError:
         pass
-    hide()
+    supervisor.clear_dumpable()
 
 
 def is_empty_proxy(name: bytes, value: bytes) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 
 FORBIDDEN = "/opt/kakite/seccomp.bpf"
-_PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 
 
@@ -36,8 +35,3 @@ class SyscallFilter:
         if not self._size:
             return True
         return ctypes.CDLL(None).prctl(_PR_SET_SECCOMP, 2, ctypes.byref(self._filter), 0, 0) == 0
-
-
-def hide() -> None:
-    """Let no program of the same user reach into this process, or what comes of it by a fork alone."""
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -217,7 +217,7 @@ def build_image(engine: Engine, name: str, base: str, home: Path) -> str:
 
 
 if __name__ == "__main__":
-    # What `.ci/run` does first: the base system is made while nothing else runs, and a cause is told plainly.
+    # What `.ci/run` does first: the base system is made before any test runs, and a cause is told plainly.
     began = time.monotonic()
     try:
         with docker_engine() as engine, tempfile.TemporaryDirectory() as home:

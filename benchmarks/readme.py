@@ -115,7 +115,9 @@ ENGLISH = Words(
         "exact": "exact fragments, as `str_replace` gets them",
     },
     "traps of our own making",
-    lambda said: f"{said.right} % right, {number(said.wrong)} wrong files, of {said.edits} edits",
+    lambda said: (
+        f"{said.right} % right, {number(said.wrong)} wrong file{'s' * (said.wrong != 1)}, of {said.edits} edits"
+    ),
     ", {} % not judged",
     {"recorded": "; the rest stood nowhere in the file, or in several places, and is refused"},
     lambda said, count: (

@@ -116,7 +116,8 @@ ENGLISH = Words(
     },
     "traps of our own making",
     lambda said: (
-        f"{said.right} % right, {number(said.wrong)} wrong file{'s' * (said.wrong != 1)}, of {said.edits} edits"
+        f"{said.right} % right, {number(said.wrong)} wrong file{'' if said.wrong == 1 else 's'}, "
+        f"of {said.edits} edits"
     ),
     ", {} % not judged",
     {"recorded": "; the rest stood nowhere in the file, or in several places, and is refused"},

@@ -737,6 +737,35 @@ def test_a_whole_file_may_take_the_place_of_any_where_the_format_says_so() -> No
     assert parse(reply) == (CreateFile(path="a.py", text="x\n", overwrite="if_most_stays"),)
 
 
+@given(
+    st.sampled_from(["", "_", "__"]),
+    st.sampled_from(["utils.py", "init__.py", "tests__/a.js", "posts/x.md"]),
+    st.sampled_from(
+        ["{}", "{}:", "**{}**", "`{}`", "### {}", "1. `{}`", "File: {}", "**`{}`**", "_{}_", "__{}__"]
+    ),
+)
+def test_a_path_keeps_the_underscores_that_it_begins_with(start: str, rest: str, heading: str) -> None:
+    path = start + rest
+    reply = heading.format(path)
+    if (
+        start and "_{}" in heading
+    ):  # which of them are Markdown's, nobody can tell: not a file of a shorter name
+        assert not any(edit.path == rest for edit in parse(f"{reply}\n{BLOCK}") if isinstance(edit, Edit))
+        return
+    assert parse(f"{reply}\n{BLOCK}") == (Edit(search="a\n", replace="b\n", path=path, whole_lines=True),)
+    assert parse(f"{reply}\n```\nx\n```\n", "whole") == (
+        CreateFile(path=path, text="x\n", overwrite="always"),
+    )
+
+
+def test_the_longer_of_two_paths_that_name_one_file_counts_and_two_files_are_refused() -> None:
+    for reply in ("### `docker/go.mod`\n\n```go.mod\nx\n```\n", "go.mod\n```docker/go.mod\nx\n```\n"):
+        assert parse(reply, "whole") == (CreateFile(path="docker/go.mod", text="x\n", overwrite="always"),)
+    with pytest.raises(FormatError) as refused:
+        parse("a/go.mod\n```b/go.mod\nx\n```\n", "whole")
+    assert refused.value.code == "bad_content"
+
+
 def test_an_example_above_the_edits_is_no_whole_file() -> None:
     reply = f"a.py\n```python\nx\n```\n\nSo:\n\nb.py\n{BLOCK}"
     assert parse(reply) == (Edit(search="a\n", replace="b\n", path="b.py", whole_lines=True),)

@@ -29,6 +29,7 @@ _KNOWN = re.compile(
 )
 _LABEL = re.compile(r"^(?:file(?:name|path)?|path)\s*:\s*", re.IGNORECASE)
 _BULLETS = re.compile(r"^(?:(?:#+|//|\*|-|>|\d{1,3}[.)])\s+)+")
+_UNDERSCORES = re.compile(r"(_{1,2})([^_\s].*)\1")
 _BOLD = re.compile(r"\*\*(\d{1,3}[.)]\s+[^*]+)\*\*:?")
 _EXTENSION = re.compile(
     r".*[^.]\.(?:astro|bash|bat|c|cc|cfg|clj|cmake|conf|cpp|cs|css|csv|dart|elm|env|erl|ex|exs|fs|go|gradle|graphql|groovy"
@@ -67,11 +68,18 @@ def find_path_in_line(line: str) -> str:
     if boxed := _BOLD.fullmatch(text):
         text = f"`{_BULLETS.sub('', boxed.group(1))}`"
     text = text.removesuffix(":")
-    plain = _LABEL.sub("", text.strip("*_ ")).strip("*`'\" ").removesuffix(":").strip("*`'\" ")
+    plain = _LABEL.sub("", _strip_emphasis(text)).strip("*`'\" ").removesuffix(":").strip("*`'\" ")
     # A sentence may end in a file's name: blanks need something that marks the path off.
     if " " in plain and plain == text.strip():
         return ""
     return plain if is_path(plain) else ""
+
+
+def _strip_emphasis(text: str) -> str:
+    """Return a line without Markdown's emphasis around it; a name may begin with ``_`` itself."""
+    bare = text.strip("* ")
+    emphasized = _UNDERSCORES.fullmatch(bare)
+    return emphasized.group(2).strip("* ") if emphasized else bare
 
 
 def find_mentioned_files(line: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from kakite.edit.formats.format_error import make_format_error
-from kakite.edit.formats.target_file import find_path_in_fence, find_path_in_line
+from kakite.edit.formats.target_file import find_path_in_fence, find_path_in_line, is_same_file
 from kakite.edit.types import CreateFile
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class WholeFileReader:
             self._read_between(text)
             return
         self._fence = found.group(1)
-        self._path = find_path_in_fence(text) or self._above
+        self._path = self._choose_path(find_path_in_fence(text), text, number)
         self._above, self._blanks, self._lines = "", 0, []
         self.has_named = self.has_named or bool(self._path)
         if not self._path and found.group(2).lower() not in _EXAMPLES:
@@ -99,6 +99,18 @@ class WholeFileReader:
         if self._path in self._given:
             raise make_format_error("whole", number, text, f"`{self._path}` once in a reply", "bad_content")
         self._given |= {self._path} - {""}
+
+    def _choose_path(self, inside: str, text: str, number: int) -> str:
+        """Return the file of a fence, which the line above it and its own first line may name."""
+        above = self._above
+        if not inside or not above:
+            return inside or above
+        if is_same_file(above, inside):
+            return above
+        if is_same_file(inside, above):
+            return inside
+        expected = f"one path: the line above the fence names `{above}`"
+        raise make_format_error("whole", number, text, expected, "bad_content")
 
     def _read_between(self, text: str) -> None:
         """Take a line between fences."""

@@ -651,6 +651,8 @@ def describe(call: ToolCall) -> str:
     if isinstance(command, list):
         command = " ".join(str(word) for word in command)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - a model's JSON
     path = call.arguments.get("path", "")
+    if call.name == "commit" and not command and not path:
+        path = str(call.arguments.get("message", "")).strip().split("\n", 1)[0]
     words = " ".join(str(word) for word in (command, path) if word)
     return f"{call.name}: {words}" if words else call.name
 

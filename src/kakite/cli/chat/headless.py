@@ -68,7 +68,7 @@ class EventPrinter:
     def start(self, prepared: PreparedSession) -> None:
         """Say which session it is."""
         task = prepared.run.task
-        head = {"type": "session", "version": VERSION, "id": task.id, "folder": task.repository}
+        head = {"type": "session", "version": VERSION, "id": task.id, "folder": task.folder}
         kinds = {"model": task.model, "mode": task.approve, "sandbox": task.sandbox}
         if self.output == "jsonl":
             self.write({**head, **kinds})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def make_repository(folder: Path) -> None:
-    folder.mkdir(parents=True)
+    folder.mkdir()
     git(folder, "init", "--quiet")
     (folder / ".gitattributes").write_text("*.txt text eol=crlf\n*.bin binary\n", encoding="utf-8")
     (folder / ".gitignore").write_text("*.log\n", encoding="utf-8")
@@ -52,6 +53,13 @@ def commit(project: Path, *paths: str, message: str = "Second", **more: str) -> 
 
 def status(project: Path) -> str:
     return git(project, "status", "--porcelain")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template") / "project"
+    make_repository(folder)
+    return folder
 
 
 def _is_gone(project: Path, name: str) -> bool:
@@ -97,11 +105,14 @@ def change(project: Path, kind: str, name: str, data: bytes) -> None:
 @given(changes=st.lists(CHANGE, min_size=1, max_size=6), paths=st.sets(st.sampled_from(FILES)))
 @settings(max_examples=examples(40))
 def test_it_commits_what_git_would(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str, bytes]], paths: set[str]
+    template: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    changes: list[tuple[str, str, bytes]],
+    paths: set[str],
 ) -> None:
     root = tmp_path_factory.mktemp("law")
     ours, theirs = root / "ours", root / "theirs"
-    make_repository(ours)
+    shutil.copytree(template, ours, symlinks=True)
     for one in changes:
         change(ours, *one)
     shutil.copytree(ours, theirs, symlinks=True)
@@ -114,13 +125,12 @@ def test_it_commits_what_git_would(
     if there:
         git(theirs, "add", "--all", "--", *there)
     expected = git(theirs, "write-tree")
-    try:
-        made = Committer(ours, ENVIRON).commit(named, "Second", may_miss=True).id
-    except CommitError as error:
-        assert error.code == "nothing_to_commit"
-        assert expected == git(ours, "rev-parse", "HEAD^{tree}")
+    if expected == git(ours, "rev-parse", "HEAD^{tree}"):
+        with pytest.raises(CommitError, match="nothing to commit"):
+            Committer(ours, ENVIRON).commit(named, "Second", may_miss=True)
         assert git(ours, "rev-parse", "HEAD") == before
         return
+    made = Committer(ours, ENVIRON).commit(named, "Second", may_miss=True).id
     assert git(ours, "rev-parse", "HEAD") == made
     assert git(ours, "rev-parse", "HEAD~1", "HEAD^{tree}").split() == [before, expected]
     left = set(git(ours, "diff", "--cached", "--name-only", "-z").split("\0"))
@@ -128,3 +138,165 @@ def test_it_commits_what_git_would(
     assert left - {""} == {name for name in staged - committed - {""} if not _is_gone(ours, name)}
     assert git(ours, "status", "--porcelain", "--", *there) == ""
     assert git(ours, "fsck", "--strict") == ""
+
+
+def test_the_commit_is_the_persons(project: Path) -> None:
+    (project / "src/c.py").write_text("new\n", encoding="utf-8")
+    made = commit(project, "src", message="  Mend it\n\nIt was broken: ü.\n")
+    shown = git(project, "log", "-1", "--format=%an %ae %cn%n%B", made)
+    assert shown == "Person person@localhost Person\nMend it\n\nIt was broken: ü."
+    assert git(project, "symbolic-ref", "HEAD") == "refs/heads/main"
+    assert git(project, "reflog", "-1", "--format=%gs") == "commit: Mend it"
+
+
+def test_the_first_commit_of_a_repository(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "a").write_text("a\n", encoding="utf-8")
+    made = commit(tmp_path)
+    assert git(tmp_path, "rev-list", "HEAD") == made
+    assert status(tmp_path) == ""
+
+
+def test_a_folder_below_the_top_commits_nothing_beside_it(project: Path) -> None:
+    (project / "a.txt").write_text("beside\n", encoding="utf-8")
+    (project / "src/new").write_text("new\n", encoding="utf-8")
+    plan = Committer(project / "src", ENVIRON).plan(["."])
+    assert plan.files == ("new",)
+    commit(project / "src")
+    assert git(project, "show", "--format=", "--name-only", "HEAD") == "src/new"
+    assert status(project) == "M a.txt"
+    with pytest.raises(CommitError) as caught:
+        commit(project / "src", "../a.txt")
+    assert caught.value.code == "bad_path"
+
+
+def test_a_plan_leaves_nothing_behind(project: Path) -> None:
+    (project / "e").write_text("new\n", encoding="utf-8")
+    before = {path: path.stat().st_mtime_ns for path in (project / ".git").rglob("*")}
+    plan = Committer(project, ENVIRON).plan(["e"])
+    assert "+new" in plan.diff
+    assert {path: path.stat().st_mtime_ns for path in (project / ".git").rglob("*")} == before
+
+
+def test_what_was_not_shown_is_not_committed(project: Path) -> None:
+    committer, file = Committer(project, ENVIRON), project / "e"
+    file.write_text("shown\n", encoding="utf-8")
+    shown = committer.plan(["e"]).digest
+    file.write_text("other\n", encoding="utf-8")
+    with pytest.raises(CommitError) as caught:
+        committer.commit(["e"], "Second", shown=shown)
+    assert caught.value.code == "changed_since_preview"
+    assert status(project) == "?? e"
+    file.write_text("shown\n", encoding="utf-8")
+    committer.commit(["e"], "Second", shown=shown)
+    assert git(project, "show", "HEAD:e") == "shown"
+
+
+@pytest.mark.parametrize(
+    ("paths", "code"),
+    [(("a.txt",), "nothing_to_commit"), (("no.log",), "nothing_to_commit"), (("/etc/passwd",), "bad_path")],
+)
+def test_there_is_nothing_to_commit(project: Path, paths: tuple[str, ...], code: str) -> None:
+    (project / "no.log").write_text("ignored\n", encoding="utf-8")
+    with pytest.raises(CommitError) as caught:
+        commit(project, *paths)
+    assert caught.value.code == code
+
+
+def test_a_merge_that_is_under_way_is_the_persons(project: Path) -> None:
+    git(project, "checkout", "--quiet", "-b", "other")
+    (project / "src/c.py").write_text("other\n", encoding="utf-8")
+    git(project, "commit", "--quiet", "--all", "--message=Other")
+    git(project, "checkout", "--quiet", "main")
+    (project / "src/c.py").write_text("ours\n", encoding="utf-8")
+    git(project, "commit", "--quiet", "--all", "--message=Ours")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(project, "merge", "other")
+    with pytest.raises(CommitError) as caught:
+        commit(project)
+    assert caught.value.code == "commit_unfit"
+
+
+def test_nobody_commits_without_a_name(project: Path) -> None:
+    git(project, "config", "user.useConfigOnly", "true")
+    (project / "e").write_text("new\n", encoding="utf-8")
+    nobody = {
+        name: value for name, value in ENVIRON.items() if "AUTHOR" not in name and "COMMITTER" not in name
+    }
+    with pytest.raises(CommitError) as caught:
+        Committer(project, nobody).plan(["e"])
+    assert caught.value.code == "no_identity"
+
+
+# -- what a model could plant, and what settings of the person would do ----------------------------
+
+
+def test_nothing_runs_that_settings_or_files_name(project: Path, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    run = f"touch {canary}; cat"
+    for key in (
+        "core.fsmonitor",
+        "diff.external",
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "diff.x.textconv",
+    ):
+        git(project, "config", key, run)
+    git(project, "config", "filter.more.process", run)
+    git(project, "config", "filter.more.required", "true")
+    git(project, "config", "commit.gpgSign", "true")
+    git(project, "config", "gpg.program", str(tmp_path / "gpg"))
+    git(project, "config", "core.hooksPath", str(tmp_path / "hooks"))
+    (tmp_path / "hooks").mkdir()
+    for name in ("pre-commit", "commit-msg", "post-commit", "reference-transaction", "post-index-change"):
+        (tmp_path / "hooks" / name).write_text(f"#!/bin/sh\n{run}\n", encoding="utf-8")
+        (tmp_path / "hooks" / name).chmod(0o755)
+    (project / ".gitattributes").write_text("*.e filter=evil\n*.m filter=more\n* diff=x\n", encoding="utf-8")
+    # A repository of the model's, which git status would look into with its settings.
+    (project / "nested").mkdir()
+    git(project / "nested", "init", "--quiet")
+    git(project / "nested", "config", "core.fsmonitor", run)
+    for name in ("a.e", "a.m", "plain", "src/c.py", "nested/file"):
+        (project / name).write_text("new\n", encoding="utf-8")
+    committer = Committer(project, ENVIRON)
+    plan = committer.plan(["."])
+    assert plan.files == (".gitattributes", "plain", "src/c.py")
+    assert {(each.path, each.reason) for each in plan.left_out} == {
+        ("a.e", "filter"),
+        ("a.m", "filter"),
+        ("nested/", "repository"),
+    }
+    committer.commit(["."], "Second")
+    assert not canary.exists()
+    assert git(project, "log", "-1", "--format=%G?") == "N"
+
+
+def test_a_folder_that_becomes_a_link_leads_nowhere(project: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "c.py").write_text("secret\n", encoding="utf-8")
+    shutil.rmtree(project / "src")
+    (project / "src").symlink_to(secret)
+    plan = Committer(project, ENVIRON).plan(["."])
+    assert "secret\n" not in plan.diff.replace(str(secret), "")
+    commit(project)
+    assert git(project, "cat-file", "-p", "HEAD:src") == str(secret)
+
+
+def test_an_index_that_another_git_holds_is_told(project: Path) -> None:
+    (project / "e").write_text("new\n", encoding="utf-8")
+    (project / ".git/index.lock").touch()
+    made = Committer(project, ENVIRON).commit(["e"], "Second")
+    assert not made.is_staged
+    assert git(project, "show", "HEAD:e") == "new"
+
+
+def test_a_branch_that_moved_meanwhile_is_not_moved_back(project: Path) -> None:
+    (project / "e").write_text("new\n", encoding="utf-8")
+    committer = Committer(project, ENVIRON)
+    shown = committer.plan(["e"]).digest
+    git(project, "commit", "--quiet", "--allow-empty", "--message=Somebody")
+    with pytest.raises(CommitError) as caught:
+        committer.commit(["e"], "Second", shown=shown)
+    assert caught.value.code == "changed_since_preview"
+    assert git(project, "log", "-1", "--format=%s") == "Somebody"

@@ -97,7 +97,7 @@ def _add(repository: PersonRepository, place: Path, branch: str, start: str, *, 
 
 
 Kept = Literal["uncommitted", "detached", "missing", "failed"]
-"""Why a worktree is still there: ``detached``: no branch has its last commit; ``missing``: it was gone already."""
+"""Why a worktree is still there. ``detached``: no branch has its last commit; ``missing``: it was gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

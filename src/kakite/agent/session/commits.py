@@ -30,7 +30,7 @@ MAX_FILES = 5000
 MAX_FILE_BYTES = 100 << 20
 MAX_DIFF_CHARS = 1 << 20
 """Characters of a diff that are shown."""
-_LOCK_TRIES = 50
+_LOCK_TRIES = 20
 _LOCK_PAUSE = 0.1  # s
 
 
@@ -313,7 +313,7 @@ def _normalize(path: str) -> str:
 
 
 def _select(entries: Sequence[StatusEntry], paths: Collection[str], *, may_miss: bool) -> list[StatusEntry]:
-    """Return what is changed at these paths, or below them; at each there is something, unless it may miss."""
+    """Return what is changed at these paths, or below them; at each is something, unless it may miss."""
     chosen = {_normalize(path) for path in paths}
     found = [entry for entry in entries if chosen.intersection(_list_names(entry.path))]
     if conflict := next((entry.path for entry in found if entry.is_unmerged), None):

@@ -92,7 +92,7 @@ def find_one(session_id: str) -> RunFolder:
 
 
 def remove_session(session_id: str) -> None:
-    """Remove a session with its checkpoints. No file of its folder goes, and no work in a worktree of its own.
+    """Remove a session with its checkpoints. No file of its folder goes, and no work in its worktree.
 
     Raises:
         RunStoreError: there is none, or a process is working on it.

@@ -30,8 +30,8 @@ class SessionWorktree:
 def get_worktrees_path(environ: Mapping[str, str]) -> Path:
     """Return the folder of all of them.
 
-    Not the state folder: Kakite's tools hide that from a model. Not the repository: the person's own tools would
-    find each file twice.
+    Not the state folder: Kakite's tools hide that from a model. Not the repository: tools of the person's
+    would find each file twice.
     """
     given = environ.get("XDG_DATA_HOME", "")
     home = Path(environ.get("HOME") or Path.home())
@@ -46,8 +46,8 @@ def open_worktree(folder: Path, branch: str, environ: Mapping[str, str]) -> Sess
 
     Raises:
         UsageError: the folder is in no repository, code ``no_repository``.
-        GitError: the repository has no commit, the branch is checked out elsewhere, code ``branch_checked_out``,
-            or the place is taken, code ``worktree_failed``.
+        GitError: the repository has no commit, or the branch is checked out elsewhere, code
+            ``branch_checked_out``, or the place is taken, code ``worktree_failed``.
     """
     repository = PersonRepository(folder, environ)
     repository.check()

@@ -172,12 +172,12 @@ class _Staging:
         entries = _select(self._git.list_changes(), paths, may_miss=may_miss)
         head = self._git.find_commit("HEAD")
         self._read("read-tree", *([head] if head else ["--empty"]))
-        kept, left_out = self._copy(entries)
+        kept, gone, left_out = self._copy(entries)
         filtered = self._find_filtered(kept)
-        left_out += [LeftOut(path=path, reason="filter") for path in filtered]
-        self._paths = [os.fsencode(f"{self._prefix}{path}") for path in kept if path not in filtered]
-        wanted = b"".join(path + b"\0" for path in self._paths)
-        self._read("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=wanted)
+        left_out += [LeftOut(path=path, reason="filter") for path in sorted(filtered)]
+        # Those that are gone first: they may be in the way of others.
+        self._update_index(gone, "--force-remove")
+        self._update_index([path for path in kept if path not in filtered], "--add", "--replace")
         tree = self._ask("write-tree")
         before = head or self._ask("hash-object", "-t", "tree", os.devnull)
         files = self._list_files(before, tree)
@@ -222,9 +222,16 @@ class _Staging:
                     code="no_identity",
                 ) from error
 
-    def _copy(self, entries: Sequence[StatusEntry]) -> tuple[list[str], list[LeftOut]]:
-        """Copy the files; return their paths, also of those that are gone, and what cannot be committed."""
+    def _update_index(self, paths: Sequence[str], *options: str) -> None:
+        named = [os.fsencode(f"{self._prefix}{path}") for path in paths]
+        self._paths += named
+        stdin = b"".join(path + b"\0" for path in named)
+        self._read("update-index", "-z", *options, "--stdin", stdin=stdin)
+
+    def _copy(self, entries: Sequence[StatusEntry]) -> tuple[list[str], list[str], list[LeftOut]]:
+        """Copy the files; return their paths, those of files that are gone, and what cannot be committed."""
         kept: list[str] = []
+        gone: list[str] = []
         left_out: list[LeftOut] = []
         with ConfinedFolders(self._folder) as folders:
             for path in (entry.path for entry in entries):
@@ -235,10 +242,12 @@ class _Staging:
                 if isinstance(content, str):
                     left_out.append(LeftOut(path=path, reason=content))
                     continue
-                if content is not None:
-                    _write_copy(self._copies / f"{self._prefix}{path}", content)
+                if content is None:
+                    gone.append(path)
+                    continue
+                _write_copy(self._copies / f"{self._prefix}{path}", content)
                 kept.append(path)
-        return kept, left_out
+        return kept, gone, left_out
 
     def _find_filtered(self, paths: Sequence[str]) -> frozenset[str]:
         """Return those that a program of the person's settings would turn into something else."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kakite.agent.run.state import RunState, Task
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.hooks import HookRunner
-    from kakite.agent.session.prepared import PreparedSession, discard_unused
+    from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session_context import SessionContext
     from kakite.cli.settings import Settings
     from kakite.host import Approver
@@ -104,7 +104,7 @@ def prepare_session(
     """
     from kakite.agent.session.checkpoints import Checkpoints
     from kakite.agent.session.commits import Committer
-    from kakite.agent.session.prepared import PreparedSession
+    from kakite.agent.session.prepared import PreparedSession, discard_unused
     from kakite.agent.session.session_context import load_session_context
 
     record, run, note = _load_or_create(settings, project, stored, given or {}, place or SessionPlace())

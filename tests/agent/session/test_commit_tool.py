@@ -87,7 +87,7 @@ async def test_a_no_commits_nothing(project: Path) -> None:
     chat = make_chat(project, commit(paths=["e"]), say("Well."), approve="edits", person=person)
     async with chat.open() as session:
         await session.prompt(text("commit e"))
-    assert [each.code for each in list_results(chat)] == ["denied"]
+    assert [each.code for each in list_results(chat)] == ["approval_required"]
     assert git(project, "rev-parse", "HEAD") == before
 
 

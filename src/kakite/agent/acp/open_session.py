@@ -33,7 +33,7 @@ from kakite.agent.acp.updates import (
 from kakite.agent.context_holder import ContextHolder
 from kakite.agent.observe.event_log import build_event_log
 from kakite.agent.observe.events import RunEvent, RunListener, ToolCallEvent
-from kakite.agent.run.machine import describe
+from kakite.agent.run.machine import describe_question
 from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder
 from kakite.agent.session.context import SlashCommand
@@ -233,7 +233,7 @@ class PermissionApprover:
         await opened.flush()  # the call is shown before the question about it
         shown = schema.ToolCallUpdate(
             tool_call_id=call.id,
-            title=describe(call),
+            title=describe_question(call, question.diff),
             kind=get_tool_kind(call.name, call.arguments),
             status="pending",
             content=opened.files.show_preview(call.id, question.diff) or None,

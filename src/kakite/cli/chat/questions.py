@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from rich.text import Text
 
+from kakite.agent.run.machine import describe_question
 from kakite.agent.run.state import compute_diffstat
 from kakite.agent.session.person_questions import PersonQuestion
 from kakite.cli.console import escape_control, escape_one_line, format_value, wrap_rows
@@ -32,9 +33,7 @@ def format_title(question: ApprovalRequest) -> str:
     if name == "run_command" and not question.server:
         return "Run in the background" if call.arguments.get("background") else "Run"
     if name == "commit" and not question.server:
-        files = len(compute_diffstat(question.diff).splitlines())
-        subject = escape_one_line(str(call.arguments.get("message", "")).strip().split("\n", 1)[0])
-        return f"Commit {files:,} file{'s'[: files != 1]}: {subject}"
+        return escape_one_line(describe_question(call, question.diff))
     if question.diff:
         verb = _VERBS.get(str(call.arguments.get("command", "")), _VERBS.get(name, "Edit"))
         return f"{verb} {_format_files(question)}"

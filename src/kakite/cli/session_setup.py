@@ -102,31 +102,38 @@ def prepare_session(
         UsageError: there is no model, no such folder, or no repository for a worktree.
         GitError: a worktree cannot be made.
     """
-    from kakite.agent.session.checkpoints import Checkpoints
-    from kakite.agent.session.commits import Committer
-    from kakite.agent.session.prepared import PreparedSession, discard_unused
-    from kakite.agent.session.session_context import load_session_context
+    from kakite.agent.session.prepared import discard_unused
 
     record, run, note = _load_or_create(settings, project, stored, given or {}, place or SessionPlace())
+    if mode:
+        run = replace(run, task=replace(run.task, approve=mode))
     try:
-        if mode:
-            run = replace(run, task=replace(run.task, approve=mode))
-        _check_run(run)
-        folder = Path(run.task.folder)
-        context = load_session_context(folder, os.environ)
-        deps = _build_deps(run, record, settings, context, approver, listener)
+        prepared = _build_prepared(run, record, settings, approver, listener)
     except Exception:
         discard_unused(record, run, os.environ)
         raise
+    return replace(prepared, deps=replace(prepared.deps, client_servers=tuple(servers)), note=note)
+
+
+def _build_prepared(
+    run: RunState, record: RunFolder, settings: Settings, approver: Approver, listener: RunListener
+) -> PreparedSession:
+    from kakite.agent.session.checkpoints import Checkpoints
+    from kakite.agent.session.commits import Committer
+    from kakite.agent.session.prepared import PreparedSession
+    from kakite.agent.session.session_context import load_session_context
+
+    _check_run(run)
+    folder = Path(run.task.folder)
+    context = load_session_context(folder, os.environ)
     return PreparedSession(
         run=run,
-        deps=replace(deps, client_servers=tuple(servers)),
+        deps=_build_deps(run, record, settings, context, approver, listener),
         project=folder,
         context=context,
         checkpoints=Checkpoints(folder, record.folder / "checkpoints", environ=os.environ),
         committer=Committer(folder, os.environ),
         hooks=_build_hooks(settings, folder, record),
-        note=note,
     )
 
 

@@ -100,32 +100,28 @@ async def open_session(
         KakiteError: something outside failed.
     """
     async with AsyncExitStack() as stack:
-        deps.listener(PreparationStarted(what="sandbox"))
-        await deps.sandbox.prepare()
-        stack.push_async_callback(deps.sandbox.destroy)
-        await stack.enter_async_context(connect_model(deps.model))
+        await _open_sandbox(stack, deps)
         run = _prepare_run(run, deps, context)
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
-        patience = TimedApprover(deps.approver)
-        subagents = SubagentRunner()
+        patience, subagents = TimedApprover(deps.approver), SubagentRunner()
         commits = await _build_commit_step(committer, deps)
         own = (*_build_own_tools(deps, patience, commits), subagents.create_tool())
         deps = replace(deps, builtin=(*deps.builtin, *own))
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
         session = Session(
-            run,
-            deps,
-            toolset,
-            patience,
-            subagents,
-            context=context,
-            checkpoints=checkpoints,
-            commits=commits,
-            hooks=hooks,
+            run, deps, toolset, patience, subagents, context=context, checkpoints=checkpoints, hooks=hooks
         )
+        session.set_commits(commits)
         stack.push_async_callback(session.close)
         yield session
+
+
+async def _open_sandbox(stack: AsyncExitStack, deps: SessionDeps) -> None:
+    deps.listener(PreparationStarted(what="sandbox"))
+    await deps.sandbox.prepare()
+    stack.push_async_callback(deps.sandbox.destroy)
+    await stack.enter_async_context(connect_model(deps.model))
 
 
 def _prepare_run(run: RunState, deps: SessionDeps, context: SessionContext | None) -> RunState:
@@ -168,7 +164,6 @@ class Session:
         *,
         context: SessionContext | None,
         checkpoints: Checkpoints | None,
-        commits: CommitStep | None = None,
         hooks: HookRunner | None = None,
     ) -> None:
         self.run = run
@@ -181,9 +176,7 @@ class Session:
         self._patience = patience
         self._subagents = subagents
         subagents.find_parent = self._describe_parent
-        self._commits = commits
-        if commits is not None:
-            commits.list_changed = lambda: self._list_changed_files(self.run)
+        self._commits: CommitStep | None = None
         self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
         self._emit = deps.listener
         self._steering: list[UserMessage] = []
@@ -337,6 +330,12 @@ class Session:
         if self._checkpoints is None or not first:
             return ""
         return await self._checkpoints.diff(await self._checkpoints.compare(first))
+
+    def set_commits(self, commits: CommitStep | None) -> None:
+        """Say by what files are committed; None: the folder is in no repository."""
+        self._commits = commits
+        if commits is not None:
+            commits.list_changed = lambda: self._list_changed_files(self.run)
 
     async def commit(self, message: str) -> Commit:
         """Commit what has changed in the files since the first message: the person said so.

@@ -117,16 +117,12 @@ def chat(
     """Work with the agent in this folder: it answers, edits files and runs commands."""
     if list_them or remove:
         return _manage(None if of_all else folder.resolve(), remove, as_json=output != "text")
+    place = _choose_place(prompt, branch, worktree=worktree, stored=bool(resume or fork or go_on))
     if fork:
         from kakite.cli.chat.stored_sessions import find_one
         from kakite.cli.session_setup import fork_session
 
         resume = fork_session(find_one(fork)).id
-    if branch and not worktree:
-        raise UsageError("--branch needs --worktree")
-    if worktree and (resume or go_on):
-        raise UsageError("a stored session works where it worked before", hint="leave --worktree out")
-    place = SessionPlace(worktree=worktree, branch=branch, title=prompt)
     session = _find_wanted(folder, given, place, resume=resume, go_on=go_on)
     if once:
         raise typer.Exit(_run_once(session, prompt, output=output, take=take, schema=schema))
@@ -139,6 +135,14 @@ def chat(
             code="no_terminal",
         )
     raise typer.Exit(_run_terminal(session, prompt, plain=plain))
+
+
+def _choose_place(prompt: str, branch: str, *, worktree: bool, stored: bool) -> SessionPlace:
+    if branch and not worktree:
+        raise UsageError("--branch needs --worktree")
+    if worktree and stored:
+        raise UsageError("a stored session works where it worked before", hint="leave --worktree out")
+    return SessionPlace(worktree=worktree, branch=branch, title=prompt)
 
 
 def _manage(project: Path | None, remove: str, *, as_json: bool) -> None:

@@ -21,6 +21,7 @@ from tests.bounds import WITHIN
 from tests.cli.program import environment
 from tests.cli.test_chat import KEY, edit, script
 from tests.durable.waiting import until
+from tests.repositories import git
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
@@ -462,3 +463,31 @@ async def test_a_server_of_the_editor_may_be_reached_over_http(home: Path, proje
     finally:
         web.kill()
         await web.wait()
+
+
+async def test_each_session_has_a_worktree_and_its_commit_is_asked_with_the_diff(
+    home: Path, project: Path
+) -> None:
+    git(project, "init", "--quiet")
+    git(project, "add", ".")
+    git(project, "commit", "--quiet", "--message=First")
+    for key in ("name", "email"):
+        git(project, "config", f"user.{key}", "person@localhost")
+    commit = {"calls": [{"tool": "commit", "arguments": {"message": "Make a 2"}}]}
+    editor = Editor()
+    with run_scenario_server(script(edit(), commit, {"say": "Done."})) as server:
+        async with connected(server, home, editor, "--worktree") as (conn, _):
+            unused = await conn.new_session(cwd=str(project), mcp_servers=[])
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
+            found = await conn.list_sessions(cwd=str(project))
+    assert [each.session_id for each in found.sessions] == [session.session_id]
+    branch = f"kakite/{session.session_id}"
+    changed, asked = editor.questions
+    (place,) = changed.locations or []
+    assert asked.title == "Commit 1 file: Make a 2"
+    assert "+a = 2" in (asked.content or [])[0].content.text  # pyright: ignore[reportAttributeAccessIssue]
+    assert git(project, "show", f"{branch}:a.py") == "a = 2"
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+    assert Path(place.path).read_text(encoding="utf-8") == "a = 2\n"
+    assert unused.session_id not in git(project, "branch", "--list")

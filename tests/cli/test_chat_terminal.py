@@ -16,6 +16,7 @@ from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import argv, environment
 from tests.cli.screen import ALT_ENTER, CTRL_C, CTRL_D, ENTER, ESCAPE, SHIFT_TAB, Screen, open_screen
+from tests.repositories import git
 
 pytestmark = pytest.mark.slow
 
@@ -356,3 +357,38 @@ def test_kakite_alone_begins_a_conversation_where_a_model_is_set(home: Path, pro
         assert screen.wait() == 0
     state = home / ".local/state/kakite/runs"
     assert not list(state.iterdir()), "a session in which nothing was said leaves nothing"
+
+
+def test_a_worktree_is_worked_in_and_committed_to(home: Path, project: Path, columns: int) -> None:
+    git(project, "init", "--quiet")
+    git(project, "add", ".")
+    git(project, "commit", "--quiet", "--message=First")
+    for key in ("name", "email"):
+        git(project, "config", f"user.{key}", "person@localhost")
+    (project / "mine").touch()
+    commit = {"calls": [{"tool": "commit", "arguments": {"message": "Make a 2"}}]}
+    turns = (edit("1", "2"), commit, {"say": "Done."}, edit("2", "3"), {"say": "And 3."})
+    more = ("--worktree", "--branch", "topic", "--approve", "edits")
+    with (
+        run_scenario_server(script(*turns)) as server,
+        chatting(server, home, project, *more, columns=columns) as screen,
+    ):
+        screen.wait_for("uncommitted file")
+        screen.press("make a 2" + ENTER)
+        screen.wait_for("Commit 1 file: Make a 2")
+        screen.wait_for("+a = 2")
+        screen.wait_for_bottom("Allow this?")
+        assert git(project, "log", "--format=%s", "topic") == "First"
+        screen.press("y")
+        screen.wait_for("Done.")
+        screen.wait_for_bottom("· /help")
+        screen.press("now 3" + ENTER)
+        screen.wait_for("And 3.")
+        screen.wait_for_bottom("· /help")
+        screen.press("/commit Make a 3" + ENTER)
+        screen.wait_for("on `topic`: Make a 3")
+        assert git(project, "log", "--format=%s", "topic").split("\n") == ["Make a 3", "Make a 2", "First"]
+        assert git(project, "show", "topic:a.py") == "a = 3"
+        assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+        screen.press(CTRL_D)
+        screen.wait_for("Go on with: kakite chat --resume")

@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from kakite.cli.exit_codes import run_until_signal
 from kakite.cli.options import GivenFlags, add_setting_options
+from kakite.cli.session_setup import SessionPlace
 from kakite.errors import ExternalError, UsageError
 
 if TYPE_CHECKING:
@@ -29,8 +32,18 @@ CLOSE_TIMEOUT = 4.0
 """Seconds for the sessions to end in order once the editor is gone."""
 
 
+Worktree = Annotated[
+    bool,
+    typer.Option(
+        "--worktree",
+        metavar="",
+        help="Let each new session work in a git worktree of its own, on a new branch.",
+    ),
+]
+
+
 @add_setting_options(setup=None, max_turns=None)
-def acp(*, given: GivenFlags) -> None:
+def acp(*, worktree: Worktree = False, given: GivenFlags) -> None:
     """Serve the agent to your editor by the Agent Client Protocol (ACP), over standard input and output."""
     from kakite.cli.settings import check_flags
 
@@ -47,10 +60,11 @@ def acp(*, given: GivenFlags) -> None:
             hint="docs/editors.md says what to write where; in a terminal use `kakite chat`",
             code="no_client",
         )
-    asyncio.run(run_until_signal(_serve(given)))
+    place = SessionPlace(worktree=worktree)
+    asyncio.run(run_until_signal(_serve(_SettingsFactory(given=given, place=place))))
 
 
-async def _serve(given: Mapping[str, object]) -> None:
+async def _serve(factory: _SettingsFactory) -> None:
     from acp import run_agent
     from acp.stdio import stdio_streams
 
@@ -61,7 +75,7 @@ async def _serve(given: Mapping[str, object]) -> None:
     _reserve_standard_output()
     reader, writer = await stdio_streams(limit=MAX_LINE_BYTES)
     sys.stdout = sys.stderr
-    agent: Any = AcpAgent(_SettingsFactory(given=given))  # its methods are found by name
+    agent: Any = AcpAgent(factory)  # its methods are found by name
     try:
         await run_agent(agent, LineTransport(reader, writer), use_unstable_protocol=True)
     finally:
@@ -84,6 +98,8 @@ class _SettingsFactory:
     """Makes sessions of the person's settings, as they are when a session begins."""
 
     given: Mapping[str, object]
+    place: SessionPlace
+    """Where new sessions work."""
 
     def prepare(
         self,
@@ -106,6 +122,7 @@ class _SettingsFactory:
             stored=stored,
             given=self.given,
             servers=servers,
+            place=self.place,
         )
 
     def find(self, session_id: str) -> RunFolder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
     from kakite.models.model import Model
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPlace:
+    """Where a new session works."""
+
+    worktree: bool = False
+    """In a git worktree of its own; else in the folder as it is."""
+    branch: str = ""
+    """The worktree's; empty: a new one."""
+    title: str = ""
+    """What a new branch is named by: the first message."""
+
+
 def find_session(session_id: str, project: Path) -> RunFolder | None:
     """Return the record of a session by its id, or the latest one of a folder where the id is empty.
 
@@ -37,7 +49,12 @@ def find_session(session_id: str, project: Path) -> RunFolder | None:
     store = RunStore(ensure_state_folder(os.environ))
     if session_id:
         return store.find(session_id)
-    return next((each for each, run in list_sessions() if run.task.repository == str(project)), None)
+    return next((each for each, run in list_sessions() if is_session_of(run.task, project)), None)
+
+
+def is_session_of(task: Task, project: Path) -> bool:
+    """Return whether a session was begun in a folder, or works there."""
+    return str(project) in {task.repository, task.folder}
 
 
 def list_sessions() -> list[tuple[RunFolder, RunState]]:
@@ -66,6 +83,7 @@ def prepare_session(
     given: Mapping[str, object] | None = None,
     mode: str = "",
     servers: Sequence[ServerEntry] = (),
+    place: SessionPlace | None = None,
 ) -> PreparedSession:
     """Return a session of these settings, in this folder; nothing is started yet.
 
@@ -78,43 +96,92 @@ def prepare_session(
         given: which settings a flag named, for a stored session: the others stay as they were.
         mode: what goes without a question, where that is not what the settings say.
         servers: those that the person configured in the editor which drives the session.
+        place: where a new session works; None: in the folder as it is.
 
     Raises:
-        UsageError: there is no model, or no such folder.
+        UsageError: there is no model, no such folder, or no repository for a worktree.
+        GitError: a worktree cannot be made.
     """
+    from kakite.agent.session.prepared import discard_unused
+
+    record, run, note = _load_or_create(settings, project, stored, given or {}, place or SessionPlace())
+    if mode:
+        run = replace(run, task=replace(run.task, approve=mode))
+    try:
+        prepared = _build_prepared(run, record, settings, approver, listener)
+    except Exception:
+        discard_unused(record, run, os.environ)
+        raise
+    return replace(prepared, deps=replace(prepared.deps, client_servers=tuple(servers)), note=note)
+
+
+def _build_prepared(
+    run: RunState, record: RunFolder, settings: Settings, approver: Approver, listener: RunListener
+) -> PreparedSession:
     from kakite.agent.session.checkpoints import Checkpoints
+    from kakite.agent.session.commits import Committer
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session_context import load_session_context
 
-    record, run, note = _load_or_create(settings, project, stored, given or {})
-    if mode:
-        run = replace(run, task=replace(run.task, approve=mode))
     _check_run(run)
-    folder = Path(run.task.repository)
+    folder = Path(run.task.folder)
     context = load_session_context(folder, os.environ)
-    deps = _build_deps(run, record, settings, context, approver, listener)
     return PreparedSession(
         run=run,
-        deps=replace(deps, client_servers=tuple(servers)),
+        deps=_build_deps(run, record, settings, context, approver, listener),
         project=folder,
         context=context,
         checkpoints=Checkpoints(folder, record.folder / "checkpoints", environ=os.environ),
+        committer=Committer(folder, os.environ),
         hooks=_build_hooks(settings, folder, record),
-        note=note,
     )
 
 
 def _load_or_create(
-    settings: Settings, project: Path, stored: RunFolder | None, given: Mapping[str, object]
+    settings: Settings,
+    project: Path,
+    stored: RunFolder | None,
+    given: Mapping[str, object],
+    place: SessionPlace,
 ) -> tuple[RunFolder, RunState, str]:
     from kakite.agent.run.store import RunStore
     from kakite.workspace import ensure_state_folder
 
     if stored is not None:
-        return stored, _apply_given(stored.load(), settings, given), ""
+        run = _apply_given(stored.load(), settings, given)
+        return stored, run, _tell_worktree(run.task) if run.task.worktree else ""
     record = RunStore(ensure_state_folder(os.environ)).create_run()
     kind, note = choose_session_sandbox(settings.sandbox)
-    return record, _create_run(settings, project, record.id, kind), note
+    run = _create_run(settings, project, record.id, kind)
+    if place.worktree:
+        check_model_name(run.task.model)  # before there is something to remove again
+        run, told = _move_to_worktree(run, place)
+        note = " ".join(filter(None, (told, note)))
+    return record, run, note
+
+
+def _move_to_worktree(run: RunState, place: SessionPlace) -> tuple[RunState, str]:
+    """Return a new session in a worktree of its own, and what the person is told of that."""
+    from kakite.agent.git.session_worktree import open_worktree
+    from kakite.agent.run.store import choose_branch_name
+
+    task = run.task
+    branch = choose_branch_name(place.branch or None, place.title, task.id)
+    made = open_worktree(Path(task.repository), branch, os.environ)
+    task = replace(task, workspace="worktree", worktree=str(made.folder), branch=branch)
+    told = _tell_worktree(task)
+    if made.uncommitted:
+        files = (
+            "1 uncommitted file is"
+            if made.uncommitted == 1
+            else f"{made.uncommitted:,} uncommitted files are"
+        )
+        told += f" Your {files} not in it."
+    return replace(run, task=task, base=made.start), told
+
+
+def _tell_worktree(task: Task) -> str:
+    return f"The session works in a git worktree, on the branch `{task.branch}`: {task.worktree}."
 
 
 def _build_hooks(settings: Settings, folder: Path, record: RunFolder) -> HookRunner:
@@ -176,8 +243,11 @@ def check_model_name(name: str) -> None:
 
 def _check_run(run: RunState) -> None:
     check_model_name(run.task.model)
-    if not Path(run.task.repository).is_dir():
-        raise UsageError(f"`{run.task.repository}` is not a folder", code="folder_missing")
+    task = run.task
+    if Path(task.folder).is_dir():
+        return
+    hint = f"`git worktree add {task.worktree} {task.branch}` makes it again" if task.worktree else ""
+    raise UsageError(f"`{task.folder}` is not a folder", hint=hint, code="folder_missing")
 
 
 def _build_deps(
@@ -205,7 +275,7 @@ def _build_deps(
     terms = SandboxSpec(network=task.network, hosts=task.hosts)
     return SessionDeps(
         record=record,
-        sandbox=open_sandbox(task.sandbox, record.task, terms=terms, project=Path(task.repository)),
+        sandbox=open_sandbox(task.sandbox, record.task, terms=terms, project=Path(task.folder)),
         limits=terms.limits,
         model=open_task_model(task),
         rules=(),  # the session's mode sets them

@@ -16,6 +16,7 @@ from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import Task
 from kakite.agent.run.store import RunFolder
 from kakite.agent.session.checkpoints import Checkpoints
+from kakite.agent.session.commits import Committer
 from kakite.agent.session.hooks import HookRunner
 from kakite.agent.session.session import UNLIMITED_TURNS, Session, open_session
 from kakite.host import MODES, Approver, DenyingApprover
@@ -37,6 +38,7 @@ class Chat:
     approve: str = "all"
     approver: Approver = field(default_factory=DenyingApprover)
     hooks: HookRunner | None = None
+    committer: Committer | None = None
     builtin: tuple[FunctionTool, ...] = ()
     events: list[RunEvent] = field(default_factory=list[RunEvent])
 
@@ -71,7 +73,8 @@ class Chat:
             listener=self.events.append,
         )
         kept = Checkpoints(self.project, self.folder / "checkpoints", environ=os.environ)
-        async with open_session(run, deps, checkpoints=kept, hooks=self.hooks) as session:
+        opening = open_session(run, deps, checkpoints=kept, committer=self.committer, hooks=self.hooks)
+        async with opening as session:
             yield session
 
 

@@ -33,12 +33,12 @@ from kakite.agent.acp.updates import (
 from kakite.agent.context_holder import ContextHolder
 from kakite.agent.observe.event_log import build_event_log
 from kakite.agent.observe.events import RunEvent, RunListener, ToolCallEvent
-from kakite.agent.run.machine import describe
+from kakite.agent.run.machine import describe_question
 from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder
 from kakite.agent.session.context import SlashCommand
 from kakite.agent.session.person_questions import PersonQuestion
-from kakite.agent.session.prepared import PreparedSession
+from kakite.agent.session.prepared import PreparedSession, discard_unused
 from kakite.agent.session.session import Session
 from kakite.host import ApprovalRequest, ApprovalResponse
 from kakite.models.messages import UserMessage
@@ -111,7 +111,7 @@ class OpenSession:
         """
         record = prepared.deps.record
         self._prepared, self.session_id = prepared, record.id
-        self.files.inside = prepared.deps.sandbox.project
+        self.files.project, self.files.inside = prepared.project, prepared.deps.sandbox.project
         self._lock = ContextHolder(_hold_record(record))
         await self._lock.enter()
         self._holder = ContextHolder(prepared.open())
@@ -189,6 +189,10 @@ class OpenSession:
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.wait([self._sender])
+        if self._prepared is not None:
+            await asyncio.to_thread(
+                discard_unused, self._prepared.deps.record, self._prepared.run, os.environ
+            )
 
 
 async def open_session(
@@ -204,8 +208,9 @@ async def open_session(
     """
     opened = OpenSession(client=client, files=EditedFiles(project=project, inside=str(project)))
     prepared = await asyncio.to_thread(prepare, PermissionApprover(opened=opened), opened.show)
-    if not await asyncio.to_thread(os.path.samefile, prepared.project, project):
-        raise RequestError.invalid_params({"cwd": f"the session is one of `{prepared.project}`"})
+    begun = prepared.run.task.repository
+    if not await asyncio.to_thread(os.path.samefile, begun, project):
+        raise RequestError.invalid_params({"cwd": f"the session is one of `{begun}`"})
     await opened.begin(prepared)
     return opened
 
@@ -228,7 +233,7 @@ class PermissionApprover:
         await opened.flush()  # the call is shown before the question about it
         shown = schema.ToolCallUpdate(
             tool_call_id=call.id,
-            title=describe(call),
+            title=describe_question(call, question.diff),
             kind=get_tool_kind(call.name, call.arguments),
             status="pending",
             content=opened.files.show_preview(call.id, question.diff) or None,

@@ -42,6 +42,7 @@ from kakite.agent.run.state import (
     RunStatus,
     RunStep,
     Task,
+    compute_diffstat,
     find_unverified_reason,
     get_exit_code,
     get_forgiven,
@@ -651,8 +652,22 @@ def describe(call: ToolCall) -> str:
     if isinstance(command, list):
         command = " ".join(str(word) for word in command)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - a model's JSON
     path = call.arguments.get("path", "")
+    if call.name == "commit" and not command and not path:
+        path = _get_subject(call)
     words = " ".join(str(word) for word in (command, path) if word)
     return f"{call.name}: {words}" if words else call.name
+
+
+def describe_question(call: ToolCall, diff: str) -> str:
+    """Return one line on what a person is asked about, for which a preview has given a diff."""
+    if call.name != "commit" or not diff:
+        return describe(call)
+    files = len(compute_diffstat(diff).splitlines())
+    return f"Commit {files:,} file{'s'[: files != 1]}: {_get_subject(call)}"
+
+
+def _get_subject(call: ToolCall) -> str:
+    return str(call.arguments.get("message", "")).strip().split("\n", 1)[0]
 
 
 def _next_model_action(run: RunState) -> Action:

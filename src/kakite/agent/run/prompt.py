@@ -42,6 +42,10 @@ class PromptInputs:
     """Further servers whose tools are offered."""
     conversation: bool = False
     """Whether a person takes part, in their own folder; else it is a run, in a clone of its own."""
+    commits: bool = False
+    """Whether the model of a conversation can commit, by a tool."""
+    branch: str = ""
+    """The branch of the git worktree that a conversation works in; empty: it is the person's own folder."""
     subagent: bool = False
     """Whether it is a sub-agent, which only looks."""
     skills: str = ""
@@ -70,7 +74,7 @@ def build_prompt_parts(equipment: PromptInputs) -> tuple[PromptPart, ...]:
             _join_texts(load_prompt("system_commands"), load_prompt(network)),
         ),
         _build_editor_part(equipment),
-        _build_part(f"system_git{kind}"),
+        *_build_git_parts(equipment),
         *_build_server_parts(equipment.servers),
         *_build_skill_parts(equipment.skills),
         _build_part(f"system_rules{kind}"),
@@ -124,6 +128,15 @@ def _build_editor_part(equipment: PromptInputs) -> PromptPart:
                 tools=_format_names(equipment.editor_tools),
                 project=equipment.project,
             )
+
+
+def _build_git_parts(equipment: PromptInputs) -> tuple[PromptPart, ...]:
+    if not equipment.conversation:
+        return (_build_part("system_git"),)
+    git = _build_part("system_git_commit" if equipment.commits else "system_git_chat")
+    if not equipment.branch:
+        return (git,)
+    return (git, _build_part("system_git_worktree", branch=equipment.branch))
 
 
 def _build_server_parts(names: Sequence[str]) -> tuple[PromptPart, ...]:

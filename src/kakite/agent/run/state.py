@@ -66,6 +66,13 @@ class Task:
     """What all tasks of a day may use up together."""
     workspace: WorkspaceKind = "clone"
     """``clone`` for a run; a session has one of the others, and ``repository`` is then a folder."""
+    worktree: str = ""
+    """The folder of a session that works in a git worktree; ``repository`` is where the person began it."""
+
+    @property
+    def folder(self) -> str:
+        """The folder that a session works in."""
+        return self.worktree or self.repository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,8 @@ from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.turns import TurnExecutor, record_usage
 from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
+from kakite.agent.session.commit_tool import CommitStep
+from kakite.agent.session.commits import Commit, Committer
 from kakite.agent.session.hooks import HookMoment, HookOutcome, HookRunner
 from kakite.agent.session.person_questions import PersonApprover, create_ask_person_tool
 from kakite.agent.session.session_context import SessionContext
@@ -59,7 +61,7 @@ class SessionError(UsageError):
     """A session cannot do this now.
 
     Codes: ``turn_running`` (wait for its end, or interrupt it), ``turn_not_running``, ``no_such_point``,
-    ``hook_denied`` (a hook of the person refused the message).
+    ``hook_denied`` (a hook of the person refused the message), ``no_repository``.
     """
 
     code = "turn_running"
@@ -81,6 +83,7 @@ async def open_session(
     *,
     context: SessionContext | None = None,
     checkpoints: Checkpoints | None = None,
+    committer: Committer | None = None,
     hooks: HookRunner | None = None,
 ) -> AsyncGenerator[Session]:
     """Make ready what a session needs; at the end its processes are gone, and its state is stored.
@@ -89,6 +92,7 @@ async def open_session(
         run: as it was stored, or as ``machine.create_session_state`` made it.
         deps: what it works with.
         context: what the person and the project say about how to work.
+        committer: commits files, where the folder is in a repository; None: nobody does.
         hooks: runs the person's programs at moments of the session.
         checkpoints: keeps the files; None: nobody does, and a rewind changes the conversation alone.
 
@@ -96,32 +100,53 @@ async def open_session(
         KakiteError: something outside failed.
     """
     async with AsyncExitStack() as stack:
-        deps.listener(PreparationStarted(what="sandbox"))
-        await deps.sandbox.prepare()
-        stack.push_async_callback(deps.sandbox.destroy)
-        await stack.enter_async_context(connect_model(deps.model))
-        run = machine.on_turn_interrupted(run, by="crash")
-        kind = deps.sandbox.kind if run.task.sandbox == AUTO else run.task.sandbox
-        run = machine.on_sandbox_selected(run, kind, deps.sandbox.project)
-        if context and machine.can_add_instructions(run):
-            run = machine.add_project_instructions(run, context.instructions, context.nested)
+        await _open_sandbox(stack, deps)
+        run = _prepare_run(run, deps, context)
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
-        patience = TimedApprover(deps.approver)
-        subagents = SubagentRunner()
-        own = (*_build_own_tools(deps, patience), subagents.create_tool())
+        patience, subagents = TimedApprover(deps.approver), SubagentRunner()
+        commits = await _build_commit_step(committer, deps)
+        own = (*_build_own_tools(deps, patience, commits), subagents.create_tool())
         deps = replace(deps, builtin=(*deps.builtin, *own))
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
         session = Session(
             run, deps, toolset, patience, subagents, context=context, checkpoints=checkpoints, hooks=hooks
         )
+        session.set_commits(commits)
         stack.push_async_callback(session.close)
         yield session
 
 
-def _build_own_tools(deps: SessionDeps, patience: TimedApprover) -> Iterator[FunctionTool]:
+async def _open_sandbox(stack: AsyncExitStack, deps: SessionDeps) -> None:
+    deps.listener(PreparationStarted(what="sandbox"))
+    await deps.sandbox.prepare()
+    stack.push_async_callback(deps.sandbox.destroy)
+    await stack.enter_async_context(connect_model(deps.model))
+
+
+def _prepare_run(run: RunState, deps: SessionDeps, context: SessionContext | None) -> RunState:
+    """Return the session's state as it goes on: in this sandbox, with what the project says."""
+    run = machine.on_turn_interrupted(run, by="crash")
+    kind = deps.sandbox.kind if run.task.sandbox == AUTO else run.task.sandbox
+    run = machine.on_sandbox_selected(run, kind, deps.sandbox.project)
+    if context and machine.can_add_instructions(run):
+        run = machine.add_project_instructions(run, context.instructions, context.nested)
+    return run
+
+
+async def _build_commit_step(committer: Committer | None, deps: SessionDeps) -> CommitStep | None:
+    if committer is None or not await asyncio.to_thread(committer.has_repository):
+        return None
+    return CommitStep(committer, deps.sandbox.project, deps.tooling.environ)
+
+
+def _build_own_tools(
+    deps: SessionDeps, patience: TimedApprover, commits: CommitStep | None
+) -> Iterator[FunctionTool]:
     """Yield the tools that work on the session itself, or on its person."""
     yield create_update_plan_tool()
+    if commits is not None:
+        yield commits.create_tool()
     if isinstance(deps.approver, PersonApprover):
         yield create_ask_person_tool(deps.approver, patience)
 
@@ -151,6 +176,7 @@ class Session:
         self._patience = patience
         self._subagents = subagents
         subagents.find_parent = self._describe_parent
+        self._commits: CommitStep | None = None
         self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
         self._emit = deps.listener
         self._steering: list[UserMessage] = []
@@ -304,6 +330,25 @@ class Session:
         if self._checkpoints is None or not first:
             return ""
         return await self._checkpoints.diff(await self._checkpoints.compare(first))
+
+    def set_commits(self, commits: CommitStep | None) -> None:
+        """Say by what files are committed; None: the folder is in no repository."""
+        self._commits = commits
+        if commits is not None:
+            commits.list_changed = lambda: self._list_changed_files(self.run)
+
+    async def commit(self, message: str) -> Commit:
+        """Commit what has changed in the files since the first message: the person said so.
+
+        Raises:
+            SessionError: a turn is running, or the folder is in no repository.
+            CommitError: there is nothing to commit, or it cannot be done now.
+            GitError: git failed.
+        """
+        self._check_idle()
+        if self._commits is None:
+            raise SessionError("the folder is in no git repository", code="no_repository")
+        return await self._commits.commit_changes(message)
 
     async def count_context_tokens(self) -> tuple[int, int]:
         """Return how many tokens the next request takes, about, and how many the model can take."""

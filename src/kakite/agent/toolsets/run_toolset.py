@@ -66,6 +66,10 @@ async def ignore_start() -> None:
     """Take no note that a call begins."""
 
 
+COMMIT = "commit"
+"""The tool of a session that commits: of its own, it shows what it would do without doing it."""
+
+
 class StartNotifier:
     """Notifies the caller that a call was approved and begins."""
 
@@ -118,6 +122,7 @@ class RunToolset:
         self._beginning = beginning
         self._project = parts.sandbox.project
         self._conversation = run.task.workspace != "clone"
+        self._branch = run.task.branch if run.task.workspace == "worktree" else ""
         self._mode_rules = len(parts.rules)
         self._network: Network = run.task.network
         self._edit_format: EditFormat = resolve_format(parts.tooling.edit_format, run.task.model)
@@ -133,7 +138,12 @@ class RunToolset:
         )
         self._approved = ApprovedToolset(toolset, rules=parts.rules, approver=parts.approver, setting=setting)
         builtin = FunctionToolset(*parts.builtin)
-        self._builtin = ApprovedToolset(builtin, rules=parts.rules, approver=parts.approver, setting=setting)
+        self._builtin = ApprovedToolset(
+            builtin,
+            rules=parts.rules,
+            approver=parts.approver,
+            setting=replace(setting, previews=frozenset({COMMIT})),
+        )
         self._skills = parts.skills
         self._listed = listed
         self._subagent = subagent
@@ -159,6 +169,8 @@ class RunToolset:
                 editor_tools=self._toolset.list_editor_tools(),
                 servers=self._further.servers if self._further else (),
                 conversation=self._conversation,
+                commits=COMMIT in self._builtin_names,
+                branch=self._branch,
                 skills=self._skills,
             )
         )

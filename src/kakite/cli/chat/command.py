@@ -18,10 +18,12 @@ import typer
 from kakite.cli.chat.headless import Output
 from kakite.cli.exit_codes import run_until_signal
 from kakite.cli.options import GivenFlags, add_setting_options, complete_with
+from kakite.cli.session_setup import SessionPlace
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.observe.events import RunListener
+    from kakite.agent.run.state import Task
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.prepared import PreparedSession
     from kakite.cli.settings import Settings
@@ -73,6 +75,17 @@ AllFolders = Annotated[
     typer.Option("--all", metavar="", rich_help_panel=_STORED, help="With --list: those of all folders."),
 ]
 Remove = Annotated[str, typer.Option("--rm", metavar="ID", rich_help_panel=_STORED, help="Remove a session.")]
+Worktree = Annotated[
+    bool,
+    typer.Option(
+        "--worktree",
+        metavar="",
+        help="Work in a git worktree of its own, on a new branch, not in this folder.",
+    ),
+]
+Branch = Annotated[
+    str, typer.Option("--branch", metavar="NAME", help="With --worktree: the branch. Default: kakite/…")
+]
 Plain = Annotated[
     bool,
     typer.Option(
@@ -96,18 +109,21 @@ def chat(
     list_them: ListSessions = False,
     of_all: AllFolders = False,
     remove: Remove = "",
+    worktree: Worktree = False,
+    branch: Branch = "",
     plain: Plain = False,
     given: GivenFlags,
 ) -> None:
     """Work with the agent in this folder: it answers, edits files and runs commands."""
     if list_them or remove:
         return _manage(None if of_all else folder.resolve(), remove, as_json=output != "text")
+    place = _choose_place(prompt, branch, worktree=worktree, stored=bool(resume or fork or go_on))
     if fork:
         from kakite.cli.chat.stored_sessions import find_one
         from kakite.cli.session_setup import fork_session
 
         resume = fork_session(find_one(fork)).id
-    session = _find_wanted(folder, given, resume=resume, go_on=go_on)
+    session = _find_wanted(folder, given, place, resume=resume, go_on=go_on)
     if once:
         raise typer.Exit(_run_once(session, prompt, output=output, take=take, schema=schema))
     if output != "text" or take != "text" or schema is not None:
@@ -119,6 +135,14 @@ def chat(
             code="no_terminal",
         )
     raise typer.Exit(_run_terminal(session, prompt, plain=plain))
+
+
+def _choose_place(prompt: str, branch: str, *, worktree: bool, stored: bool) -> SessionPlace:
+    if branch and not worktree:
+        raise UsageError("--branch needs --worktree")
+    if worktree and stored:
+        raise UsageError("a stored session works where it worked before", hint="leave --worktree out")
+    return SessionPlace(worktree=worktree, branch=branch, title=prompt)
 
 
 def _manage(project: Path | None, remove: str, *, as_json: bool) -> None:
@@ -140,6 +164,7 @@ class _Wanted:
     flags: Mapping[str, object]
     mode: str
     """``plan``, or empty for what the settings say."""
+    place: SessionPlace
 
     @property
     def terms(self) -> tuple[str, str]:
@@ -148,13 +173,16 @@ class _Wanted:
 
     def prepare(self, approver: Approver, listener: RunListener) -> PreparedSession:
         """Return it, ready to be opened."""
-        return self._prepare(approver, listener, self.stored, self.flags)
+        return self._prepare(approver, listener, self.stored, self.flags, self.place)
 
     def prepare_other(
-        self, approver: Approver, listener: RunListener, stored: RunFolder | None
+        self, approver: Approver, listener: RunListener, stored: RunFolder | None, before: Task | None
     ) -> PreparedSession:
-        """Return a stored session of the same folder, or a new one."""
-        return self._prepare(approver, listener, stored, {})
+        """Return a stored session of the same folder, or a new one where the one ``before`` works."""
+        place = self.place
+        if before is not None:
+            place = SessionPlace(worktree=bool(before.worktree), branch=before.branch)
+        return self._prepare(approver, listener, stored, {}, place)
 
     def _prepare(
         self,
@@ -162,6 +190,7 @@ class _Wanted:
         listener: RunListener,
         stored: RunFolder | None,
         given: Mapping[str, object],
+        place: SessionPlace,
     ) -> PreparedSession:
         from kakite.cli.session_setup import prepare_session
 
@@ -173,10 +202,13 @@ class _Wanted:
             stored=stored,
             given=given,
             mode=self.mode,
+            place=place,
         )
 
 
-def _find_wanted(folder: Path, given: GivenFlags, *, resume: str, go_on: bool) -> _Wanted:
+def _find_wanted(
+    folder: Path, given: GivenFlags, place: SessionPlace, *, resume: str, go_on: bool
+) -> _Wanted:
     from kakite.cli.session_setup import find_session
     from kakite.cli.settings import check_flags, load_settings
 
@@ -190,7 +222,7 @@ def _find_wanted(folder: Path, given: GivenFlags, *, resume: str, go_on: bool) -
     stored = find_session(resume, project) if resume or go_on else None
     if go_on and stored is None:
         raise UsageError(f"there is no session of `{project}` yet", code="run_unknown")
-    return _Wanted(settings=settings, project=project, stored=stored, flags=flags, mode=mode)
+    return _Wanted(settings=settings, project=project, stored=stored, flags=flags, mode=mode, place=place)
 
 
 def _run_once(wanted: _Wanted, prompt: str, *, output: Output, take: str, schema: Path | None) -> int:
@@ -222,8 +254,14 @@ def _run_terminal(wanted: _Wanted, prompt: str, *, plain: bool) -> int:
 
 
 def _run_locked(prepared: PreparedSession, work: Coroutine[object, object, int]) -> int:
-    with prepared.deps.record.lock():
-        return asyncio.run(run_until_signal(work))
+    from kakite.agent.session.prepared import discard_unused
+
+    record = prepared.deps.record
+    try:
+        with record.lock():
+            return asyncio.run(run_until_signal(work))
+    finally:
+        discard_unused(record, prepared.run, os.environ)
 
 
 def _read_message(prompt: str) -> str:

@@ -68,7 +68,7 @@ class EventPrinter:
     def start(self, prepared: PreparedSession) -> None:
         """Say which session it is."""
         task = prepared.run.task
-        head = {"type": "session", "version": VERSION, "id": task.id, "folder": task.repository}
+        head = {"type": "session", "version": VERSION, "id": task.id, "folder": task.folder}
         kinds = {"model": task.model, "mode": task.approve, "sandbox": task.sandbox}
         if self.output == "jsonl":
             self.write({**head, **kinds})
@@ -198,7 +198,7 @@ class LineApprover:
 
     async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         """Print the question, and return the answer."""
-        from kakite.agent.run.machine import describe
+        from kakite.agent.run.machine import describe_question
         from kakite.host import DenyingApprover
         from kakite.host.policy.rules import serialize_rule
 
@@ -211,7 +211,7 @@ class LineApprover:
                 "type": "approval_requested",
                 "id": name,
                 "call": question.call.id,
-                "title": describe(question.call),
+                "title": describe_question(question.call, question.diff),
                 "tool": question.call.name,
                 "server": question.server,
                 "arguments": question.call.arguments,

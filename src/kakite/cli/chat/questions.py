@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from rich.text import Text
 
+from kakite.agent.run.machine import describe_question
 from kakite.agent.run.state import compute_diffstat
 from kakite.agent.session.person_questions import PersonQuestion
 from kakite.cli.console import escape_control, escape_one_line, format_value, wrap_rows
@@ -15,6 +16,7 @@ from kakite.cli.prompts import render_diff_rows, render_question_rows
 from kakite.host import ApprovalRequest, Rule
 from kakite.host.policy.matchers import CommandPrefix
 from kakite.terminal_text import quote_command
+from kakite.tools.toolset import ToolCall
 
 _VERBS = {
     "create": "Write",
@@ -30,6 +32,8 @@ def format_title(question: ApprovalRequest) -> str:
     name = question.tool or call.name
     if name == "run_command" and not question.server:
         return "Run in the background" if call.arguments.get("background") else "Run"
+    if name == "commit" and not question.server:
+        return escape_one_line(describe_question(call, question.diff))
     if question.diff:
         verb = _VERBS.get(str(call.arguments.get("command", "")), _VERBS.get(name, "Edit"))
         return f"{verb} {_format_files(question)}"
@@ -90,10 +94,16 @@ def render_question(question: ApprovalRequest, width: int) -> Iterator[Text]:
         yield from _render_rest(question, rest, width)
     elif question.diff:
         yield from render_diff_rows(question.diff.removesuffix("\n"), width)
-        rest = call.arguments if question.server else {}  # our editor's arguments are what the diff shows
+        rest = call.arguments if question.server else _find_body(call)  # of others of ours the diff shows all
         yield from _render_rest(replace(question, diff=""), rest, width)
     else:
         yield from _render_rest(question, call.arguments, width)
+
+
+def _find_body(call: ToolCall) -> dict[str, Any]:
+    """Return the rest of a commit's message, whose first line is in the title."""
+    message = str(call.arguments.get("message", "")).strip()
+    return {"message": message} if call.name == "commit" and "\n" in message else {}
 
 
 def _render_command(arguments: dict[str, Any], width: int) -> Iterator[Text]:

@@ -88,6 +88,7 @@ COMMANDS = {
         "[ask|edits|all] [edit]", "Carry the plan out; edit: change it in your editor first"
     ),
     "diff": ChatCommand("", "Show what has changed since the session began"),
+    "commit": ChatCommand("[MESSAGE]", "Commit what has changed since the session began"),
     "rewind": ChatCommand("", "Go back to before one of your messages: files, conversation or both"),
     "undo": ChatCommand("", "Take back what the last rewind did to the files"),
     "compact": ChatCommand("", "Shorten what the model is shown of the conversation"),
@@ -139,6 +140,7 @@ class ChatCommands:
             "plan": self._plan,
             "accept": self._accept,
             "diff": self._diff,
+            "commit": self._commit,
             "rewind": self._rewind,
             "undo": self._undo,
             "compact": self._compact,
@@ -236,6 +238,20 @@ class ChatCommands:
         else:
             self._view.note("Nothing has changed.")
 
+    async def _commit(self, rest: str) -> None:
+        from kakite.agent.session.commit_tool import format_commit
+
+        if not rest:
+            await self._terminal.send(
+                "Commit what you have changed, with a message in the style of `git log`."
+            )
+            return
+        session = await self._terminal.get_session()
+        self._check_idle()
+        made = await session.commit(rest)
+        for line in format_commit(made, rest).split("\n"):
+            self._view.note(escape_one_line(line))
+
     async def _rewind(self, _rest: str) -> None:
         session = await self._terminal.get_session()
         self._check_idle()
@@ -303,7 +319,7 @@ class ChatCommands:
         await self._terminal.open()
 
     async def _resume(self, rest: str) -> None:
-        from kakite.cli.session_setup import find_session, list_sessions
+        from kakite.cli.session_setup import find_session, is_session_of, list_sessions
 
         self._check_idle()
         prepared = self._terminal.prepared
@@ -311,11 +327,11 @@ class ChatCommands:
         if rest:
             await self._open_stored(find_session(rest, prepared.project))
             return
-        here = str(prepared.project)
+        here = Path(prepared.run.task.repository)
         found = [
             (record, run)
             for record, run in list_sessions()
-            if run.task.repository == here and run.points and record.id != prepared.run.task.id
+            if is_session_of(run.task, here) and run.points and record.id != prepared.run.task.id
         ][:20]
         if not found:
             self._view.note("There is no other session of this folder.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from datetime import UTC, datetime
@@ -23,12 +24,12 @@ _MIN_TITLE = 10
 
 def print_sessions(project: Path | None, *, as_json: bool) -> None:
     """Print the sessions of a folder, or all (None), the latest first."""
-    from kakite.cli.session_setup import list_sessions
+    from kakite.cli.session_setup import is_session_of, list_sessions
 
     found = [
         (record, run)
         for record, run in list_sessions()
-        if run.points and (project is None or run.task.repository == str(project))
+        if run.points and (project is None or is_session_of(run.task, project))
     ]
     if as_json:
         typer.echo(escape_control(json.dumps([_to_json(*each) for each in found], ensure_ascii=False)))
@@ -50,7 +51,8 @@ def _format_sessions(found: list[tuple[RunFolder, RunState]], *, with_folder: bo
     lines: list[str] = []
     for record, run in found:
         folder = f"  {escape_one_line(run.task.repository)}" if with_folder else ""
-        head = f"{record.id}  {format_age(record.get_saved_at(), now):>8}{folder}  "
+        place = f"  [worktree {escape_one_line(run.task.branch)}]" if run.task.worktree else ""
+        head = f"{record.id}  {format_age(record.get_saved_at(), now):>8}{folder}{place}  "
         title = escape_one_line(run.title)
         if room is not None and cell_len(head + title) > room:
             title = set_cell_size(title, max(room - cell_len(head), _MIN_TITLE)).rstrip()
@@ -63,6 +65,8 @@ def _to_json(record: RunFolder, run: RunState) -> dict[str, object]:
         "id": record.id,
         "title": run.title,
         "folder": run.task.repository,
+        "worktree": run.task.worktree or None,
+        "branch": run.task.branch or None,
         "model": run.task.model,
         "messages": len(run.points),
         "updated": record.get_saved_at().isoformat(),
@@ -88,11 +92,43 @@ def find_one(session_id: str) -> RunFolder:
 
 
 def remove_session(session_id: str) -> None:
-    """Remove a session with its checkpoints; the files of its folder stay.
+    """Remove a session with its checkpoints. No file of its folder goes, and no work in its worktree.
 
     Raises:
         RunStoreError: there is none, or a process is working on it.
     """
     record = find_one(session_id)
     with record.lock():
+        run = record.load()
+        told = _remove_worktree(record, run) if run.task.worktree else ""
         record.remove()
+    if told:
+        typer.echo(told, err=True)
+
+
+def _remove_worktree(record: RunFolder, run: RunState) -> str:
+    """Remove a session's worktree where nothing of it is lost; return what to say of that."""
+    from kakite.agent.git.session_worktree import remove_worktree
+    from kakite.cli.session_setup import list_sessions
+
+    task = run.task
+    folder, branch = escape_one_line(task.worktree), escape_one_line(task.branch)
+    others = [other.id for other, its in list_sessions() if its.task.worktree == task.worktree]
+    if rest := [each for each in others if each != record.id]:
+        return f"The worktree {folder} stays: session {rest[0]} works there too."
+    gone = remove_worktree(Path(task.repository), Path(task.worktree), task.branch, run.base, os.environ)
+    kept = f"The worktree {folder} stays"
+    match gone.kept:
+        case None if gone.is_branch_kept:
+            return f"The worktree is removed. The branch `{branch}` stays."
+        case None:
+            return f"The worktree is removed, and the branch `{branch}`, on which nothing was done."
+        case "uncommitted":
+            files = "1 file" if gone.uncommitted == 1 else f"{gone.uncommitted:,} files"
+            return f"{kept}: {files} in it {'is' if gone.uncommitted == 1 else 'are'} not committed."
+        case "detached":
+            return f"{kept}: its last commit is on no branch."
+        case "missing":
+            return f"The worktree {folder} was gone already. The branch `{branch}` stays."
+        case "failed":
+            return f"{kept}: git does not remove it. `git worktree remove {folder}` says why."

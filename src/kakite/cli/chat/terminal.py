@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from kakite.agent.observe.events import RunListener
+    from kakite.agent.run.state import Task
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.person_questions import PersonQuestion
     from kakite.agent.session.prepared import PreparedSession
@@ -54,9 +55,9 @@ class SessionSource(Protocol):
         ...
 
     def prepare_other(
-        self, approver: Approver, listener: RunListener, stored: RunFolder | None
+        self, approver: Approver, listener: RunListener, stored: RunFolder | None, before: Task | None
     ) -> PreparedSession:
-        """Return a stored session of the same folder, or a new one."""
+        """Return a stored session of the same folder, or a new one where the one ``before`` works."""
         ...
 
 
@@ -154,6 +155,10 @@ class ChatTerminal:
                 await self.close()
         if self._failed is not None:
             raise self._failed
+        if self.prepared is not None:
+            from kakite.agent.session.prepared import discard_unused  # loads all of a session
+
+            await asyncio.to_thread(discard_unused, self.prepared.deps.record, self.prepared.run, os.environ)
         if self.prepared is not None and self.prepared.deps.record.file.exists():
             sys.stdout.write(f"Go on with: kakite chat --resume {self.prepared.run.task.id}\n")
         return 0
@@ -195,7 +200,8 @@ class ChatTerminal:
         if wanted:
             preparing = asyncio.create_task(asyncio.to_thread(make.prepare, self, show))
         else:
-            preparing = asyncio.create_task(asyncio.to_thread(make.prepare_other, self, show, stored))
+            before = self.prepared.run.task if self.prepared else None
+            preparing = asyncio.create_task(asyncio.to_thread(make.prepare_other, self, show, stored, before))
             await preparing
         await self.close()
         self._commands.forget()

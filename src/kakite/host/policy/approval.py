@@ -247,6 +247,9 @@ class ApprovalConfig:
     the tool as it is listed."""
     begins: Callable[[], Awaitable[None]] = _ignore_start
     """Awaited when a call was let go, right before it is made: until then nothing of it has had an effect."""
+    previews: frozenset[str] = frozenset()
+    """Tools of this process that show what they would do where they get ``preview``, beside those that write
+    files."""
     listener: Callable[[CallOutcome], None] = _ignore_outcome
     """Told of every call once it is settled. Must not raise."""
 
@@ -513,7 +516,7 @@ class ApprovedToolset:
         call, rule = asked.call, verdict.rule
         doubted = rule is not None and rule.decision == "deny"
         if (
-            has_preview(asked.tool)
+            (has_preview(asked.tool) or asked.tool.name in self._setting.previews)
             and call.arguments.get("preview") is True
             and self._can_view_unasked(asked, rule)
         ):
@@ -571,7 +574,7 @@ class ApprovedToolset:
 
     async def _ask(self, asked: _PendingCall, standing: _AutomaticDecision, mark: int) -> _FinalDecision:
         call = asked.call
-        preview = await self._run_preview(asked) if can_show_preview(asked.tool, call) else None
+        preview = await self._run_preview(asked) if self._can_show_preview(asked) else None
         if preview is not None and preview.is_error and self._can_view_unasked(asked, standing.rule):
             return _FinalDecision(by="preview", refusal=preview)  # it would fail: nobody need be asked
         question = ApprovalRequest(
@@ -607,6 +610,9 @@ class ApprovedToolset:
         if self._get_definition_digest(call, tool) != asked.definition:
             return _make_denied_result(call, _CHANGED_MESSAGE, "approval_required")
         return None
+
+    def _can_show_preview(self, asked: _PendingCall) -> bool:
+        return can_show_preview(asked.tool, asked.call) or asked.tool.name in self._setting.previews
 
     async def _run_preview(self, asked: _PendingCall) -> ToolResult:
         # Whatever the model said of a preview itself: it has no say in what the person sees.

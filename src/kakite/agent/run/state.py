@@ -244,6 +244,8 @@ class RunState:
     """What a session is about, in a line; empty before its first message."""
     points: tuple[RewindPoint, ...] = ()
     """Where a session can be rewound to, in order."""
+    mail: str = ""
+    """Of a session: the message of its mailbox that was taken in last, which is removed there after that."""
     rounds: tuple[RunRound, ...] = ()
     """The rounds of a run after its first one, in order."""
 

@@ -122,7 +122,7 @@ def test_the_check_of_the_round_before_says_nothing_of_this_one() -> None:
 def test_only_where_others_moved_the_branch_the_model_hears_of_it() -> None:
     run = finished_run()
     told = [continued(run, base=base).messages[-1] for base in (run.commit, "e" * 40)]
-    assert ["Others have changed" in each.text for each in told] == [False, True]
+    assert ["not as you left it" in each.text for each in told] == [False, True]
 
 
 def test_a_run_that_stopped_goes_on_in_its_checkout_with_the_message() -> None:

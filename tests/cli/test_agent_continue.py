@@ -92,7 +92,7 @@ def test_what_others_pushed_meanwhile_is_what_the_round_begins_with(
         run_id = first_round(remote, home, server)
         theirs = commit_file(tmp_path, remote, "topic", "other.py", "x = 1\n")
         outcome = kakite("agent", "continue", run_id, "More", "--json", home=home)
-        assert "Others have changed the branch" in last_request(server)
+        assert "The branch is not as you left it" in last_request(server)
     assert (outcome.json["status"], outcome.json["base"]) == ("done", theirs)
     assert git(remote, "rev-parse", "topic^") == theirs
 

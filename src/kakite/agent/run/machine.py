@@ -421,28 +421,29 @@ def start_round(run: RunState, task: Task, text: str, *, time: str, base: str = 
         task: with the limits of this round, see ``get_round_task``.
         text: the message.
         time: of now.
-        base: for a run that had ended: the commit that its branch has now. The checkout is another one.
+        base: where the work is done in another checkout: the commit that the branch has now.
     """
     budget = task.budget.increase_by(UsageLimits(**asdict(run.spent)))
     task = replace(task, max_turns=run.usage.requests + task.max_turns, budget=budget)
     step = RunStep(kind="continue", text=next(iter(text.strip().splitlines()), ""))
-    ended = run.phase == "done"
     known = run.rounds[-1].first_step if run.rounds else 0
     begun = RunRound(
         text=text,
         time=time,
         turns=run.usage.requests,
         spent=run.spent,
-        first_step=len(run.steps) + 1 if ended else known,
+        first_step=len(run.steps) + 1 if base else known,
     )
     run = replace(run, rounds=(*run.rounds, begun), steps=(*run.steps, step))
-    if not ended:
+    if not base:
         return on_user_message(resume_run(run, task), text)
     return _reopen(replace(run, task=task), text, step.text, base)
 
 
 def _reopen(run: RunState, text: str, title: str, base: str) -> RunState:
     """Return a run that had ended as it is when nothing was done yet of what a person wants besides."""
+    run = on_tool_interrupted(run) if run.started else run
+    run = _answer_pending(run, load_prompt("not_performed"))
     moved = load_prompt("branch_moved").strip() + " " if run.commit and base != run.commit else ""
     told = load_prompt("continue").format(text=text.strip(), moved=moved)
     plan = Plan(goal=text.strip(), title=title, check=run.plan.check if run.plan else "")
@@ -460,6 +461,9 @@ def _reopen(run: RunState, text: str, title: str, base: str) -> RunState:
         replans=0,
         resolutions=0,
         pushes=0,
+        conflicts=(),
+        refused=False,
+        stuck=False,
         marks=(),
         notes=(),
         summary="",

@@ -43,6 +43,13 @@ def test_a_round_of_any_run_keeps_what_was_said_and_answers_every_call(run: RunS
     assert not isinstance(machine.next_action(after), machine.WaitAction)
 
 
+@given(runs())
+def test_in_another_checkout_nothing_is_pending_and_the_model_is_asked(run: RunState) -> None:
+    after = continued(run, base="b" * 40)
+    assert (after.pending, after.started, after.base) == ((), False, "b" * 40)
+    assert machine.next_action(after) == machine.ModelRequestAction()
+
+
 @given(words)
 def test_a_round_of_a_run_that_has_ended_asks_for_a_plan_and_can_be_stored(text: str) -> None:
     run = finished_run()
@@ -128,7 +135,7 @@ def test_only_where_others_moved_the_branch_the_model_hears_of_it() -> None:
 def test_a_run_that_stopped_goes_on_in_its_checkout_with_the_message() -> None:
     run = machine.on_reply(machine.on_reply(finished_run(), Reply(text="x")), Reply(text="y"))
     stopped = replace(run, phase="act", status="limit", pushed=False, commit="")
-    after = continued(stopped, base="ignored")
+    after = continued(stopped)
     assert (after.status, after.base, after.phase) == (None, stopped.base, "act")
     told = after.messages[-1]
     assert isinstance(told, UserMessage)

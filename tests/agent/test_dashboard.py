@@ -63,6 +63,8 @@ PAGE = {"origin": "http://127.0.0.1:8765"}
         ("POST", "/healthz", {}, 401),
         ("POST", "/api/answer", {**PASS, **PAGE}, None),
         ("POST", "/api/answer", PASS, 403),
+        ("POST", "/api/message", PASS, 403),
+        ("POST", "/api/message", {**PASS, "origin": "http://127.0.0.1:3000"}, 403),
         ("POST", "/api/answer", {**PASS, "origin": "http://127.0.0.1:3000"}, 403),
         ("POST", "/api/answer", {**PASS, "origin": "http://localhost:8765"}, 403),
         ("POST", "/api/answer", {**PASS, "origin": "null"}, 403),

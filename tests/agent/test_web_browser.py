@@ -13,9 +13,11 @@ import pytest
 from kakite.agent.dashboard.local_runs import LocalRuns
 from kakite.agent.run.state import RunStep
 from kakite.agent.run.store import RunStore
+from kakite.agent.session.mailbox import MailAnswer, Mailbox
 from kakite_testing.in_memory_workflows import InMemoryWorkflowClient
 from tests.agent.pages import ASKING, ASKS, HOSTILE, Served, chromium, public, served
 from tests.agent.runs import finished_run
+from tests.agent.test_dashboard_sessions import stored_session
 from tests.bounds import WITHIN
 
 if TYPE_CHECKING:
@@ -122,6 +124,43 @@ async def test_a_run_that_was_interrupted_is_seen_with_how_to_go_on(tmp_path: Pa
         await tab.get_by_text("What it changed").wait_for()
         assert await tab.get_by_text(f"kakite agent resume {record.id}").is_visible()
         assert await tab.get_by_role("button").count() == 0
+        assert complaints == []
+
+
+async def test_a_session_is_written_to_and_its_question_is_answered(tmp_path: Path) -> None:
+    records = RunStore(tmp_path)
+    record = stored_session(records)
+    mailbox = Mailbox(record.folder)
+    async with (
+        served(InMemoryWorkflowClient(), runs=LocalRuns(records)) as page,
+        browsing(page) as (tab, complaints),
+    ):
+        row = tab.get_by_role("link", name="make a 2")
+        assert "session, 1 message" in await row.inner_text()
+        await row.click()
+        waits = tab.get_by_role("region", name="Messages that wait")
+        await waits.get_by_text(f"kakite chat --resume {record.id}").wait_for()
+        await tab.get_by_label("Message to this session").fill(f"and b 3 {HOSTILE}")
+        await tab.get_by_role("button", name="Send").click()
+        await waits.get_by_text("and b 3 <img").wait_for()
+        assert await tab.get_by_label("Message to this session").input_value() == ""
+        assert [each.text for each in mailbox.list_messages()] == [f"and b 3 {HOSTILE}"]
+        with record.lock():
+            await waits.get_by_text("It is open in a terminal or an editor.").wait_for()
+            choices = [{"label": "red", "description": "as before"}, {"label": "blue", "description": ""}]
+            asked = {
+                "kind": "question",
+                "digest": "f" * 16,
+                "text": "Which colour?",
+            }
+            mailbox.publish_question({**asked, "choices": choices})
+            question = tab.get_by_role("region", name="The agent wants to know something.")
+            await question.get_by_role("button", name="blue").click()
+            await question.get_by_role("button", name="Answer", exact=True).click()
+            await tab.get_by_text("Done.", exact=True).wait_for(state="attached")
+            assert mailbox.find_answer("f" * 16) == MailAnswer(answer="answer", reason="blue")
+            mailbox.withdraw_question("f" * 16)
+            await question.wait_for(state="detached")
         assert complaints == []
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kakite.agent.session.mailbox import MailAnswer, Mailbox
 from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
@@ -127,6 +128,26 @@ def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path,
             assert screen.wait() == 0
         assert not server.violations
     assert KEY.encode() not in screen.raw
+
+
+def test_what_is_written_and_answered_on_the_page_happens_at_the_terminal(home: Path, project: Path) -> None:
+    turns = ({"say": "Hello."}, expecting(edit("1", "2"), "make a 2"), {"say": "It is 2."})
+    with run_scenario_server(script(*turns)) as server, chatting(server, home, project) as screen:
+        screen.press("hello" + ENTER)
+        screen.wait_for("Hello.")
+        (folder,) = (home / ".local" / "state" / "kakite" / "runs").iterdir()
+        mailbox = Mailbox(folder)
+        mailbox.put_message("make a 2")
+        screen.wait_for("Written on the page:")
+        screen.wait_for("› make a 2")
+        screen.wait_for_bottom("Allow this?")
+        wait_until(lambda: mailbox.find_question() is not None)
+        asked = mailbox.find_question() or {}
+        assert "+a = 2" in asked["text"]
+        mailbox.put_answer(asked["digest"], MailAnswer(answer="yes"))
+        screen.wait_for("It is 2.")
+        assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+        screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
 
 
 @pytest.mark.parametrize("key", [ESCAPE, CTRL_C])

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from kakite.agent.dashboard.auth import DashboardAuth, require_auth
-from kakite.agent.dashboard.local_runs import LocalRuns
+from kakite.agent.dashboard.local_runs import RUN_LABEL, SESSION_LABEL, LocalRuns
 from kakite.agent.dashboard.views import (
     ANSWERS,
     LIMITS,
@@ -32,6 +32,7 @@ from kakite.agent.dashboard.views import (
 from kakite.agent.observe.event_log import build_event_log, redact_events
 from kakite.agent.observe.renderers.page import render_page_events
 from kakite.agent.run.state import RunState
+from kakite.agent.session.mailbox import MAX_MESSAGE, MailAnswer, Mailbox, MailboxError
 from kakite.agent.worker.loop import signal_answer, stop_task
 from kakite.agent.worker.payloads import HumanAnswer
 from kakite.durable.client import END_STATES, WorkflowClient, WorkflowDescription
@@ -93,6 +94,7 @@ def create_app(site: DashboardConfig, door: DashboardAuth) -> ASGIApp:
         Route("/api/tasks", told(routes.list_tasks)),
         Route("/api/task", told(routes.get_task)),
         Route("/api/answer", told(routes.answer_question), methods=["POST"]),
+        Route("/api/message", told(routes.send_message), methods=["POST"]),
         Route("/api/pause", told(routes.pause), methods=["POST"]),
         Route("/api/resume", told(routes.resume), methods=["POST"]),
         Route("/api/cancel", told(routes.cancel), methods=["POST"]),
@@ -206,7 +208,7 @@ class _DashboardRoutes:
 
     async def answer_question(self, request: Request) -> Response:
         body = await _read_body(request)
-        standing = await self._site.client.describe(_get_text(body, "id"))
+        standing = await self._find_answerable(_get_text(body, "id"))
         asks, digest, said = (
             find_pending_question(standing),
             _get_text(body, "digest"),
@@ -223,6 +225,9 @@ class _DashboardRoutes:
             )
         if said not in ANSWERS[cast("QuestionKind", asks["kind"])]:
             raise UsageError(f"`{said}` is not an answer to this question", code="bad_request")
+        if standing.workflow == SESSION_LABEL:
+            await self._answer_session(standing.id, digest, said, _get_text(body, "reason", most=_REASON))
+            return _build_json_response(request, {"answered": said})
         value = HumanAnswer(
             answer=said,
             reason=_get_text(body, "reason", most=_REASON),
@@ -233,6 +238,44 @@ class _DashboardRoutes:
         await signal_answer(self._site.client, standing.id, asks, value)
         self._given[key] = said
         return _build_json_response(request, {"answered": said})
+
+    async def send_message(self, request: Request) -> Response:
+        """Leave a message for a session; whoever has it open takes it, or whoever opens it next."""
+        body = await _read_body(request)
+        text = _get_text(body, "text", most=MAX_MESSAGE)
+        if not text.strip():
+            raise UsageError("the message is empty", code="bad_request")
+        mailbox = await self._find_mailbox(_get_text(body, "id"))
+        await asyncio.to_thread(mailbox.put_message, text)
+        return _build_json_response(request, {"sent": True})
+
+    async def _answer_session(self, name: str, digest: str, said: str, reason: str) -> None:
+        mailbox = await self._find_mailbox(name)
+        answer = MailAnswer(answer=cast("Literal['yes', 'no', 'answer']", said), reason=reason)
+        try:
+            await asyncio.to_thread(mailbox.put_answer, digest, answer)
+        except MailboxError as error:
+            raise NothingPendingError(error.message, hint=error.hint) from error
+
+    async def _find_mailbox(self, name: str) -> Mailbox:
+        """Return the mailbox of a session.
+
+        Raises:
+            WorkflowError: there is no such task at all (``workflow_unknown``).
+            NothingPendingError: it is no session.
+        """
+        if self._site.runs is not None:
+            async with self._reading:
+                found = await asyncio.to_thread(self._site.runs.find_mailbox, name)
+            if found is not None:
+                return found
+        await self._site.client.describe(name)
+        raise NothingPendingError("this is no session", hint="messages are for sessions")
+
+    async def _find_answerable(self, name: str) -> WorkflowDescription:
+        """Return a task of the workers, or a session: a run asks at its own terminal."""
+        standing = await self._find_task(name)
+        return standing if standing.workflow != RUN_LABEL else await self._site.client.describe(name)
 
     async def pause(self, request: Request) -> Response:
         return await self._control_task(request, "pause", self._site.client.pause)

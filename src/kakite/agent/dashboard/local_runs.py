@@ -1,4 +1,7 @@
-"""Shows the runs of ``kakite agent run`` on the dashboard: read from their files, never changed."""
+"""Shows the runs of ``kakite agent run`` and the sessions of this user on the dashboard.
+
+They are read from their files, and never changed. What is said to a session goes into its mailbox.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from typing import Final
 
 from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder, RunStore, RunStoreError
+from kakite.agent.session.mailbox import Mailbox
 from kakite.agent.worker.status import TaskOrigin, build_task_status
 from kakite.durable.client import WorkflowDescription, WorkflowState
 from kakite.tools.toolset import JsonObject
 
 RUN_LABEL: Final = "run"
 """What these have in the place of a workflow's label."""
+SESSION_LABEL: Final = "session"
+"""What sessions have there."""
 _MAX_RUNS: Final = 200  # the latest ones that are listed; an export has any
 _HEAD: Final = "run/"
 
@@ -36,7 +42,14 @@ class LocalRuns:
             return [known[1] for known in self._known.values()]
         found = {record.id: self._describe(record) for record in records}
         self._known = {name: known for name, known in self._known.items() if name in found}
-        return [each for each in found.values() if each is not None]
+        return [each for each in found.values() if each is not None and not _is_unused(each)]
+
+    def find_mailbox(self, session_id: str) -> Mailbox | None:
+        """Return the mailbox of a session; None if there is no such session."""
+        found = self.find(session_id)
+        if found is None or found.workflow != SESSION_LABEL:
+            return None
+        return Mailbox(self.records.find(session_id).folder)
 
     def find(self, run_id: str) -> WorkflowDescription | None:
         """Return how a run stands; None if there is none."""
@@ -66,6 +79,8 @@ class LocalRuns:
             updated = datetime.fromtimestamp(status.st_mtime, UTC)
             known = self._known[record.id] = stamp, _read_run(record, updated)
         standing = known[1]
+        if standing.workflow == SESSION_LABEL:
+            return _describe_session(standing, record)
         if standing.state != "running" or record.is_busy():
             return standing
         return replace(standing, state="paused", published=_mark_interrupted(standing))
@@ -78,9 +93,13 @@ def _read_run(record: RunFolder, updated: datetime) -> WorkflowDescription:
     except (RunStoreError, OSError) as error:
         return _build_description(record, updated, "failed", None, error=str(error))
     head = f"{_HEAD}{record.id}/{len(run.messages)}-{len(run.steps)}-{updated.timestamp()}"
-    title = run.task.text.strip().split("\n", 1)[0][:200]
+    is_session = run.task.workspace != "clone"
+    title = run.title if is_session else run.task.text.strip().split("\n", 1)[0][:200]
     origin = TaskOrigin(id=record.id, title=title, forge="none", issue=None, address="", started="")
     public = {**build_task_status(origin, run, head), "updated": updated.isoformat(timespec="seconds")}
+    if is_session:
+        told = {**public, "messages": len(run.points), "mode": run.task.approve, "plan": None}
+        return replace(_build_description(record, updated, "running", told), workflow=SESSION_LABEL)
     return _build_description(record, updated, "done" if run.status else "running", public)
 
 
@@ -102,6 +121,25 @@ def _build_description(
         created=updated,
         updated=updated,
     )
+
+
+def _is_unused(standing: WorkflowDescription) -> bool:
+    """Return whether it is a session in which nothing was said."""
+    public = standing.published
+    return standing.workflow == SESSION_LABEL and isinstance(public, dict) and not public.get("messages")
+
+
+def _describe_session(standing: WorkflowDescription, record: RunFolder) -> WorkflowDescription:
+    """Return how a session stands: whether a process has it open, what it asks, and what waits for it."""
+    assert isinstance(standing.published, dict)
+    mailbox = Mailbox(record.folder)
+    is_open = record.is_busy()
+    asks = mailbox.find_question() if is_open else None
+    mail = [letter.text for letter in mailbox.list_messages()]
+    at_work = is_open and standing.published.get("phase") == "chat"
+    state: WorkflowState = "waiting" if asks else "running" if at_work else "paused" if is_open else "done"
+    public = {**standing.published, "asks": asks, "mail": mail, "status": None}
+    return replace(standing, state=state, published=public)
 
 
 def _mark_interrupted(standing: WorkflowDescription) -> JsonObject:

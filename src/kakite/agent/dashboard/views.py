@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, cast, get_args
 
-from kakite.agent.dashboard.local_runs import RUN_LABEL
+from kakite.agent.dashboard.local_runs import RUN_LABEL, SESSION_LABEL
 from kakite.durable.client import END_STATES, WorkflowDescription
 from kakite.redaction import Redaction
 from kakite.terminal_text import escape_control
 from kakite.tools.toolset import JsonObject
 
-QuestionKind = Literal["approval", "budget", "stuck", "conflict", "paused"]
-"""What a task may ask a person about."""
+QuestionKind = Literal["approval", "budget", "stuck", "conflict", "paused", "question"]
+"""What a task may ask a person about. ``question``: the model of a session wants to know something."""
 
 ANSWERS: Mapping[QuestionKind, tuple[str, ...]] = {
     "approval": ("yes", "no"),
@@ -28,6 +28,7 @@ ANSWERS: Mapping[QuestionKind, tuple[str, ...]] = {
     "stuck": ("yes", "no"),
     "conflict": ("yes", "no"),
     "paused": ("yes", "no"),
+    "question": ("answer", "no"),
 }
 LIMITS = ("usd", "tokens", "seconds", "calls")
 """What more may be allowed of."""
@@ -53,6 +54,9 @@ def build_list_item(standing: WorkflowDescription, redaction: Redaction) -> Json
     row: JsonObject = {
         "id": standing.id,
         "title": public.get("title") or standing.id,
+        "kind": standing.workflow if standing.workflow in {RUN_LABEL, SESSION_LABEL} else "task",
+        "messages": _number(public.get("messages")),
+        "model": public.get("model") or "",
         "repository": public.get("repository") or "",
         "state": standing.state,
         "status": public.get("status"),
@@ -80,7 +84,6 @@ def build_detail_view(
     more: JsonObject = {
         "workflow": standing.workflow,
         "branch": public.get("branch") or "",
-        "model": public.get("model") or "",
         "sandbox": public.get("sandbox") or "",
         "forge": public.get("forge") or "",
         "issue": _build_link(public.get("issue"), public.get("address")),
@@ -94,6 +97,8 @@ def build_detail_view(
         "commit": public.get("commit") or "",
         "pushed": public.get("pushed") is True,
         "error": _build_error(public.get("error"), standing),
+        "mail": [str(each) for each in _list(public.get("mail"))],
+        "mode": public.get("mode") or "",
         "stopping": stopping,
         "actions": [] if stopping else list_actions(standing),
     }
@@ -103,7 +108,7 @@ def build_detail_view(
 
 def list_actions(standing: WorkflowDescription) -> list[str]:
     """Return what a person may do with a task besides answering; a run is steered where it was begun."""
-    if standing.state in END_STATES or standing.workflow == RUN_LABEL:
+    if standing.state in END_STATES or standing.workflow in {RUN_LABEL, SESSION_LABEL}:
         return []
     return ["resume" if standing.state == "paused" else "pause", "cancel"]
 
@@ -143,9 +148,14 @@ def _build_question(standing: WorkflowDescription, answered: str) -> JsonObject 
             for name, value in arguments.items()
         ],
         "text": escape_control(str(asks.get("text") or "")),
+        "choices": [_build_choice(_object(each)) for each in _list(asks.get("choices"))],
         "answers": [*ANSWERS[cast("QuestionKind", asks["kind"])]],
         "answered": answered,
     }
+
+
+def _build_choice(choice: JsonObject) -> JsonObject:
+    return {name: escape_control(str(choice.get(name) or "")) for name in ("label", "description")}
 
 
 def _format_argument(value: object) -> str:

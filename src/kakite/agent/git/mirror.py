@@ -112,7 +112,7 @@ class GitError(ExternalError):
     """Git said no.
 
     Codes: ``git_missing``, ``clone_failed``, ``empty_repository``, ``shallow_repository``,
-    ``branch_checked_out``, ``fetch_failed``, ``push_failed``, ``git_failed``.
+    ``branch_checked_out``, ``branch_gone``, ``fetch_failed``, ``push_failed``, ``git_failed``.
     """
 
     code = "git_failed"
@@ -239,6 +239,12 @@ class Mirror:
     async def has_branch(self, branch: str) -> bool:
         """Return whether the branch was there when all was fetched last."""
         return (await self._run_git("show-ref", "--verify", "--quiet", f"refs/heads/{branch}")).exit_code == 0
+
+    async def is_merged(self, commit: str) -> bool:
+        """Return whether the default branch had this commit when all was fetched last."""
+        if not await self.has(commit):
+            return False
+        return (await self._run_git("merge-base", "--is-ancestor", commit, "HEAD")).exit_code == 0
 
     async def pack_history(self, commit: str, *, branch: str, have: str = "") -> PackedHistory:
         """Return what a clone of this commit needs: its history, the default branch's and the branch's, tags.

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from kakite.agent.forges.base import Forge
@@ -79,7 +80,8 @@ class ForgeActivities:
         if forge is None:
             return None
         thread = IssueThread(forge, self._names, start.id, redaction=self._redaction)
-        return await thread.accept(decode_trigger(start.trigger or {}))
+        since = datetime.fromisoformat(start.earlier.started) if start.earlier else None
+        return await thread.accept(decode_trigger(start.trigger or {}), since=since)
 
     async def get_repo_url(self, start: TaskInput, repository: str) -> RepoUrl:
         """Return where the code is, with credentials that are valid now.

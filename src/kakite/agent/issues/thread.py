@@ -146,8 +146,10 @@ class IssueThread:
         self._accepted = accepted
         self._redaction = redaction or Redaction()
 
-    async def accept(self, trigger: Trigger) -> AcceptedTask | RejectedTask:
+    async def accept(self, trigger: Trigger, *, since: datetime | None = None) -> AcceptedTask | RejectedTask:
         """Take up what was asked for: the issue as it was, its branch, a first comment, the label.
+
+        ``since`` is when the task before was accepted, of which this one goes on with the conversation.
 
         Raises:
             ForgeError: the forge cannot be asked, or will not have it.
@@ -160,7 +162,7 @@ class IssueThread:
         if isinstance(taken, issue_snapshot.SnapshotRejection):
             return await self._reject(trigger, taken.reason)
         repository = await self._get_repository()
-        begun = await self._build_task(trigger, issue, taken, repository)
+        begun = await self._build_task(trigger, issue, taken, repository, since)
         if isinstance(begun, AcceptedTask):
             key = triage.make_progress_key(self._task, begun.branch)
             await self._comment(
@@ -314,7 +316,12 @@ class IssueThread:
         )
 
     async def _build_task(
-        self, trigger: Trigger, issue: Issue, taken: issue_snapshot.IssueSnapshot, repository: Repository
+        self,
+        trigger: Trigger,
+        issue: Issue,
+        taken: issue_snapshot.IssueSnapshot,
+        repository: Repository,
+        since: datetime | None,
     ) -> AcceptedTask | RejectedTask:
         if trigger.request is None:
             branch, request = await triage.find_free_branch(self._forge, issue)
@@ -336,7 +343,8 @@ class IssueThread:
             remarks=remarks,
         )
         account = await self._forge.get_account()
-        return replace(begun, assignee=account if account in issue.assignees else None)
+        said = triage.render_request(trigger, taken.comments, remarks, since)
+        return replace(begun, assignee=account if account in issue.assignees else None, said=said)
 
     def _build_first_status(self, begun: AcceptedTask) -> TaskStatus:
         return TaskStatus(id=self._task, title=begun.title, issue=begun.issue, branch=begun.branch)

@@ -51,6 +51,8 @@ class AcceptedTask:
     """What the model gets to read, for ``IssueThread.fetch_updates``."""
     asked_at: str
     """When it was asked for, ISO 8601."""
+    said: str = ""
+    """For a model that knows the task: what people want besides. Empty: nobody has said that in a comment."""
     assignee: str | None = None
     """Our account, if the issue was assigned to it: taking that away stops the task."""
 
@@ -252,6 +254,24 @@ def build_accepted_task(
         seen=tuple(sorted({*taken.seen, *map(issue_snapshot.make_version_token, remarks)})),
         asked_at=trigger.at.isoformat(),
     )
+
+
+def render_request(
+    trigger: Trigger, comments: Iterable[Comment], remarks: Sequence[Comment], since: datetime | None
+) -> str:
+    """Return what comments ask for, for ``AcceptedTask.said``; empty where no comment does.
+
+    ``since`` is when the task before was accepted, of which this one goes on with the conversation.
+    """
+    if not trigger.comment:
+        return ""
+    fresh = [
+        each
+        for each in comments
+        if each.id == trigger.comment or (since is not None and (each.edited or each.created) > since)
+    ]
+    told = (issue_snapshot.render_comments(fresh), issue_snapshot.render_review_comments(remarks))
+    return "\n\n".join(filter(None, told))
 
 
 def collect_handled_ids(

@@ -130,6 +130,7 @@ def _iter_events(run: RunState) -> Iterator[StoredEvent]:
             case ToolMessage():
                 yield from _iter_result_events(message, deeds)
             case UserMessage():
+                yield from map(build_step_event, deeds.pop_continuation())
                 yield UserMessageEvent(text=message.shown or message.text, from_person=message.from_person)
             case _:
                 assert_never(message)
@@ -237,6 +238,10 @@ class _StepQueue:
         """Take what made the next request to the model smaller."""
         return self._pop_while(lambda step: step.kind == "context")
 
+    def pop_continuation(self) -> list[RunStep]:
+        """Take what a message of a person began."""
+        return self._pop_while(lambda step: step.kind == "continue")
+
     def pop_before_tool(self) -> list[RunStep]:
         """Take all that was done before the next tool."""
         return self._pop_while(lambda step: step.kind != "tool")
@@ -244,7 +249,7 @@ class _StepQueue:
     def pop_after_reply(self) -> list[RunStep]:
         """Take what followed a reply: up to the plan, or to what went wrong and was given to the model."""
         taken: list[RunStep] = []
-        while self._left and self._left[0].kind not in {"tool", "context"}:
+        while self._left and self._left[0].kind not in {"tool", "context", "continue"}:
             taken.append(self._left.pop(0))
             if taken[-1].kind == "plan" or not (taken[-1].ok or taken[-1].kind == "editor"):
                 break

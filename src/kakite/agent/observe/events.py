@@ -243,6 +243,8 @@ class TurnStarted:
     text: str
     checkpoint: str = ""
     """The id of the checkpoint of the files before it; empty: there is none."""
+    elsewhere: bool = False
+    """Whether it was written on the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +253,8 @@ class SteeringReceived:
 
     type: ClassVar[str] = "steering"
     text: str
+    elsewhere: bool = False
+    """Whether it was written on the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -359,4 +359,5 @@ def _format_plan(run: RunState) -> str:
         f"{number}. [{'x' if done else ' '}] {step}"
         for number, (step, done) in enumerate(plan.to_checklist(), 1)
     ]
-    return "\n".join((plan.goal, *steps))
+    asked = (f"A person has asked for this, after the task:\n{run.rounds[-1].text}",) if run.rounds else ()
+    return "\n".join((*asked, plan.goal, *steps))

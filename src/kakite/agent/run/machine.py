@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from kakite.agent.run.limits import RunUsage, UsageKind, UsageLimits, compute_usage
@@ -38,12 +38,14 @@ from kakite.agent.run.state import (
     ProjectInstruction,
     ReachedLimit,
     RewindPoint,
+    RunRound,
     RunState,
     RunStatus,
     RunStep,
     Task,
     compute_diffstat,
     find_unverified_reason,
+    get_current_steps,
     get_exit_code,
     get_forgiven,
 )
@@ -402,6 +404,80 @@ def resume_run(run: RunState, task: Task, more: UsageLimits | None = None) -> Ru
     return _deliver_notes(replace(forgiven, task=task, status=None, reached=()))
 
 
+def get_round_task(run: RunState) -> Task:
+    """Return the task with its limits as they are for one round, whatever the rounds before have used up."""
+    if not run.rounds:
+        return run.task
+    last = run.rounds[-1]
+    used = UsageLimits(**{kind: -amount for kind, amount in asdict(last.spent).items()})
+    turns = max(run.task.max_turns - last.turns, 1)
+    return replace(run.task, max_turns=turns, budget=run.task.budget.increase_by(used))
+
+
+def start_round(run: RunState, task: Task, text: str, *, time: str, base: str = "") -> RunState:
+    """Return a run that goes on with a person's message: one that had ended, or one that has stopped.
+
+    Args:
+        run: as it was stored.
+        task: with the limits of this round, see ``get_round_task``.
+        text: the message.
+        time: of now.
+        base: where the work is done in another checkout: the commit that the branch has now.
+    """
+    budget = task.budget.increase_by(UsageLimits(**asdict(run.spent)))
+    task = replace(task, max_turns=run.usage.requests + task.max_turns, budget=budget)
+    step = RunStep(kind="continue", text=next(iter(text.strip().splitlines()), ""))
+    known = run.rounds[-1].first_step if run.rounds else 0
+    begun = RunRound(
+        text=text,
+        time=time,
+        turns=run.usage.requests,
+        spent=run.spent,
+        first_step=len(run.steps) + 1 if base else known,
+    )
+    run = replace(run, rounds=(*run.rounds, begun), steps=(*run.steps, step))
+    if not base:
+        return on_user_message(resume_run(run, task), text)
+    return _reopen(replace(run, task=task), text, step.text, base)
+
+
+def _reopen(run: RunState, text: str, title: str, base: str) -> RunState:
+    """Return a run that had ended as it is when nothing was done yet of what a person wants besides."""
+    run = on_tool_interrupted(run) if run.started else run
+    run = _answer_pending(run, load_prompt("not_performed"))
+    moved = load_prompt("branch_moved").strip() + " " if run.commit and base != run.commit else ""
+    told = load_prompt("continue").format(text=text.strip(), moved=moved)
+    plan = Plan(goal=text.strip(), title=title, check=run.plan.check if run.plan else "")
+    run = replace(
+        run,
+        base=base,
+        commit=base if run.commit else "",
+        environment=None,
+        phase="act",
+        plan=plan,
+        reflecting=True,  # the model's own plan takes its place
+        inspections=0,
+        nudged=False,
+        failures=0,
+        replans=0,
+        resolutions=0,
+        pushes=0,
+        conflicts=(),
+        refused=False,
+        stuck=False,
+        marks=(),
+        notes=(),
+        summary="",
+        diff="",
+        findings=(),
+        draft="",
+        status=None,
+        reached=(),
+    )
+    message = UserMessage(text=told.strip(), shown=text, from_person=True)
+    return replace(run, messages=(*run.messages, message))
+
+
 def on_user_message(run: RunState, text: str) -> RunState:
     """Take in what a person wrote meanwhile: the model is told before it is asked again.
 
@@ -588,7 +664,7 @@ def on_commit(run: RunState, commit: str) -> RunState:
         return replace(run, phase="push")
     subject = build_commit_subject(run.task, run.plan)
     step = RunStep(kind="commit", text=f"{commit[:10]} {subject}")
-    return replace(run, phase="push", commit=commit, steps=(*run.steps, step))
+    return replace(run, phase="push", commit=commit, pushed=False, steps=(*run.steps, step))
 
 
 def on_push(run: RunState) -> RunState:
@@ -700,7 +776,8 @@ def _on_final_reply(run: RunState, text: str) -> RunState:
 
 
 def _has_only_viewed(run: RunState) -> bool:
-    deeds = (step for step in run.steps if step.kind == "tool" and step.code != "bad_arguments")
+    steps = get_current_steps(run)
+    deeds = (step for step in steps if step.kind == "tool" and step.code != "bad_arguments")
     return all(step.arguments.get("command") == "view" for step in deeds)
 
 
@@ -716,7 +793,8 @@ def _build_plan_step(plan: Plan) -> RunStep:
 def _on_no_changes(run: RunState) -> RunState:
     # Without a plan these words may have been one: looking by commands cannot be told from work.
     idle = run.plan is None or _has_only_viewed(run)
-    if idle and not run.nudged and not run.commit:
+    committed = any(step.kind == "commit" for step in get_current_steps(run))
+    if idle and not run.nudged and not committed:
         return _append_user_message(replace(run, phase="act", nudged=True), load_prompt("nudge"))
     return replace(run, phase="done", status="no_changes")
 

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import assert_never
 
 from kakite.agent.git.mirror import GitError, Mirror
@@ -34,6 +35,7 @@ from kakite.agent.run.state import (
     RunState,
     RunStep,
     Task,
+    get_current_steps,
     get_exit_code,
 )
 from kakite.agent.run.turns import TurnExecutor, record_usage
@@ -124,7 +126,7 @@ async def _create_worktree(
         await checkout.recreate(kept, lost.head)
         return
     history = await mirror.pack_history(run.base, branch=run.task.branch)
-    if any(step.kind == "tool" for step in run.steps) or run.started:
+    if any(step.kind == "tool" for step in get_current_steps(run)) or run.started:
         await checkout.restore(history)
     else:
         await checkout.create(history)
@@ -319,6 +321,49 @@ async def run_task(task: Task, parts: RunDeps) -> RunState:
             run = place.save(await place.perform(run, action))
     run = await place.finish(machine.finish_run(run, action))
     parts.record.save(run)
-    if run.pushed:
+    if run.status == "done":
         parts.record.discard_work()
     return run
+
+
+async def continue_task(task: Task, parts: RunDeps, text: str) -> Task:
+    """Let a run go on with a person's message, and return its task; ``run_task`` does the work.
+
+    A run that had ended begins at what its branch is now, in another checkout. Until that is stored, the run
+    stays as it was.
+
+    Args:
+        task: with the limits of this round.
+        parts: what it works with.
+        text: the message.
+
+    Raises:
+        GitError: the repository cannot be cloned, or the branch is gone, and the work with it.
+    """
+    run, base = parts.record.load(), ""
+    if run.phase == "done":
+        parts.record.discard_work()
+        parts.listener(PreparationStarted(what="clone"))
+        await parts.mirror.create()
+        await parts.mirror.check_branch(task.branch)
+        base = await find_round_base(parts.mirror, run)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    run = machine.start_round(run, task, text, time=now, base=base)
+    parts.record.save(run)
+    return run.task
+
+
+async def find_round_base(mirror: Mirror, run: RunState) -> str:
+    """Return where a further round of a run begins: at its branch as it is now, or where that was merged.
+
+    Raises:
+        GitError: the branch is gone, and what was pushed to it is nowhere else.
+    """
+    branch = run.task.branch
+    if run.commit and not await mirror.has_branch(branch) and not await mirror.is_merged(run.commit):
+        raise GitError(
+            f"`{branch}` is gone from the repository, and its last commit is not in the default branch",
+            hint="push the branch again, or begin anew: kakite agent run TASK",
+            code="branch_gone",
+        )
+    return await mirror.find_start_commit(branch)

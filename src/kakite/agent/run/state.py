@@ -28,8 +28,9 @@ ReachedLimit = UsageKind | Literal["daily_usd", "daily_tokens", "daily_seconds",
 ConflictKind = Literal["text", "we_deleted", "they_deleted", "other"]
 """Both changed the same lines; one side removed the file; or no lines that could be compared."""
 
-StepKind = Literal["plan", "tool", "check", "commit", "rebase", "push", "editor", "context"]
-"""``editor``: it was found missing. ``context``: what the model is shown was condensed."""
+StepKind = Literal["plan", "tool", "check", "commit", "rebase", "push", "editor", "context", "continue"]
+"""``editor``: it was found missing. ``context``: what the model is shown was condensed. ``continue``: a
+person's message began a round."""
 
 CHECK_CALL_ID: Final = "check"
 """The id of the call by which Kakite itself runs the plan's check."""
@@ -144,6 +145,22 @@ class RewindPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunRound:
+    """A further round of a run: what a person said to it after it had ended, or had stopped."""
+
+    text: str
+    """The person's message."""
+    time: str
+    """When it was taken in, ISO 8601 in UTC."""
+    turns: int
+    """Replies of the model before it. The limits of the round count from there."""
+    spent: RunUsage
+    """What had been used up before it."""
+    first_step: int
+    """The first of the steps that were done in the present checkout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionState:
     """The summary that replaces a part of the conversation. Numbers are indexes of messages."""
 
@@ -234,6 +251,10 @@ class RunState:
     """What a session is about, in a line; empty before its first message."""
     points: tuple[RewindPoint, ...] = ()
     """Where a session can be rewound to, in order."""
+    mail: str = ""
+    """Of a session: the message of its mailbox that was taken in last, which is removed there after that."""
+    rounds: tuple[RunRound, ...] = ()
+    """The rounds of a run after its first one, in order."""
 
 
 REFUSAL_CODES = frozenset(("approval_required", "denied"))
@@ -297,7 +318,12 @@ def format_status(status: str, why: str) -> str:
 
 
 def _find_last_check(run: RunState) -> RunStep | None:
-    return next((step for step in reversed(run.steps) if step.kind == "check"), None)
+    return next((step for step in reversed(get_current_steps(run)) if step.kind == "check"), None)
+
+
+def get_current_steps(run: RunState) -> tuple[RunStep, ...]:
+    """Return what was done in the present checkout: that of a round after the run had ended is another."""
+    return run.steps[run.rounds[-1].first_step :] if run.rounds else run.steps
 
 
 def compute_diffstat(diff: str) -> str:

@@ -34,6 +34,7 @@ from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
 from kakite.agent.session.commit_tool import CommitStep
 from kakite.agent.session.commits import Commit, Committer
 from kakite.agent.session.hooks import HookMoment, HookOutcome, HookRunner
+from kakite.agent.session.mailbox import Letter, Mailbox, share_questions
 from kakite.agent.session.person_questions import PersonApprover, create_ask_person_tool
 from kakite.agent.session.session_context import SessionContext
 from kakite.agent.session.session_tools import create_update_plan_tool
@@ -104,6 +105,9 @@ async def open_session(
         run = _prepare_run(run, deps, context)
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
+        mailbox = Mailbox(deps.record.folder)
+        mailbox.withdraw_all()
+        deps = replace(deps, approver=share_questions(deps.approver, mailbox))
         patience, subagents = TimedApprover(deps.approver), SubagentRunner()
         commits = await _build_commit_step(committer, deps)
         own = (*_build_own_tools(deps, patience, commits), subagents.create_tool())
@@ -173,6 +177,7 @@ class Session:
         self._context = context
         self._hooks = hooks
         self._checkpoints = checkpoints
+        self._mailbox = Mailbox(deps.record.folder)
         self._patience = patience
         self._subagents = subagents
         subagents.find_parent = self._describe_parent
@@ -207,17 +212,56 @@ class Session:
             SessionError: a turn is running.
             KakiteError: something outside failed; the turn has ended, and all that was said is kept.
         """
-        if self._running:
-            raise SessionError("a turn is running", hint="wait for its end, or interrupt it")
+        self._check_idle()
         self._running, self._interrupted = True, False
         try:
-            result = await self._run_turn(message)
-            while self._steering and not self._closing:  # it came when no request was left to go with
-                self._interrupted = False
-                result = await self._run_turn(self._steering.pop(0))
-            return result
+            return await self._run_turns(message)
         finally:
             self._running = False
+
+    async def prompt_mail(self) -> TurnResult | None:
+        """Let the model work on the oldest message of the mailbox; None: there is none.
+
+        Raises:
+            SessionError, KakiteError: as ``prompt``.
+        """
+        self._check_idle()
+        self._running, self._interrupted = True, False
+        try:
+            letters = await self._list_mail()
+            if not letters:
+                return None
+            try:
+                return await self._run_turns(await self._build_mail(letters[0]), letters[0])
+            except SessionError:  # a hook will not have it: it would not have it again
+                await asyncio.to_thread(self._mailbox.remove_message, letters[0].id)
+                raise
+        finally:
+            self._running = False
+
+    def has_mail(self) -> bool:
+        """Return whether a message waits in the mailbox. Looks at files."""
+        return self._mailbox.has_messages()
+
+    async def _run_turns(self, message: UserMessage, letter: Letter | None = None) -> TurnResult:
+        result = await self._run_turn(message, letter)
+        while self._steering and not self._closing:  # it came when no request was left to go with
+            self._interrupted = False
+            result = await self._run_turn(self._steering.pop(0))
+        return result
+
+    async def _list_mail(self) -> list[Letter]:
+        """Return what waits in the mailbox, without what was taken before a crash and is still there."""
+        letters = await asyncio.to_thread(self._mailbox.list_messages)
+        for letter in letters:
+            if letter.id == self.run.mail:
+                await asyncio.to_thread(self._mailbox.remove_message, letter.id)
+        return [letter for letter in letters if letter.id != self.run.mail]
+
+    async def _build_mail(self, letter: Letter) -> UserMessage:
+        if self._context is None:
+            return UserMessage(text=letter.text)
+        return await asyncio.to_thread(self._context.build_message, letter.text)
 
     def steer(self, message: UserMessage) -> None:
         """Send a message while a turn runs: the model gets it with its next request, or in a turn of its own.
@@ -365,7 +409,7 @@ class Session:
                 await self._step
         await self._turns.wait_pending_usage()
 
-    async def _run_turn(self, message: UserMessage) -> TurnResult:
+    async def _run_turn(self, message: UserMessage, letter: Letter | None = None) -> TurnResult:
         self._continued = 0
         started = await self._run_hooks("turn_start", {"text": message.shown or message.text})
         if started.denied:
@@ -374,8 +418,12 @@ class Session:
             shown = message.shown or message.text
             message = replace(message, text=f"{message.text}\n\n{started.text}", shown=shown)
         point = await self._create_point(message)
-        self.run = await self._save(machine.on_prompt(self.run, message, point))
-        self._emit(TurnStarted(text=message.text, checkpoint=point.checkpoint))
+        run = replace(self.run, mail=letter.id) if letter else self.run
+        self.run = await self._save(machine.on_prompt(run, message, point))
+        if letter:
+            await asyncio.to_thread(self._mailbox.remove_message, letter.id)
+        text = letter.text if letter else message.text
+        self._emit(TurnStarted(text=text, checkpoint=point.checkpoint, elsewhere=letter is not None))
         try:
             reason = await self._work()
         except asyncio.CancelledError:
@@ -482,6 +530,11 @@ class Session:
             message = self._steering.pop(0)
             self.run = await self._save(machine.on_steering(self.run, message))
             self._emit(SteeringReceived(text=message.text))
+        for letter in await self._list_mail():
+            message = await self._build_mail(letter)
+            self.run = await self._save(machine.on_steering(replace(self.run, mail=letter.id), message))
+            await asyncio.to_thread(self._mailbox.remove_message, letter.id)
+            self._emit(SteeringReceived(text=letter.text, elsewhere=True))
 
     async def _end_interrupted(self) -> None:
         run = replace(self.run, started=self._turns.call_started and bool(self.run.pending))

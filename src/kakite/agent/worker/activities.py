@@ -43,7 +43,7 @@ from kakite.agent.observe.otel import instrument
 from kakite.agent.run import machine
 from kakite.agent.run.approvals import ApprovalPendingError, DeferredAnswer, DeferredApprover
 from kakite.agent.run.deps import RunDeps, ToolSettings
-from kakite.agent.run.limits import DailyUsageStore, UsageLimits
+from kakite.agent.run.limits import DailyUsageStore, RunUsage, UsageLimits
 from kakite.agent.run.runner import RunSession, open_run_session
 from kakite.agent.run.state import RunState, Task
 from kakite.agent.run.store import RunStoreError
@@ -73,6 +73,7 @@ from kakite.durable.blobs import BlobStore
 from kakite.durable.workflow import ActivityFunction
 from kakite.errors import KakiteError
 from kakite.host import MODES, DenyingApprover, Mode
+from kakite.models.messages import Reply, Usage
 from kakite.models.model import Model, ModelError
 from kakite.sandbox import SandboxSpec, open_sandbox
 
@@ -214,7 +215,8 @@ class TaskActivities:
             await mirror.check_branch(task.branch)
             base = await mirror.find_start_commit(task.branch)
             early = start.draft == "early" and not await mirror.has_branch(task.branch)
-        run = replace(machine.create_run_state(task, ""), base=base)
+        run = await self._continue_earlier(start, accepted, task, base)
+        run = run or replace(machine.create_run_state(task, ""), base=base)
         head = await asyncio.to_thread(store_run, self.blobs, run)
         begun = TaskOrigin(
             id=task.id,
@@ -233,6 +235,26 @@ class TaskActivities:
             early=early,
             carried=await self.snapshots.pack_blobs(head),
         )
+
+    async def _continue_earlier(
+        self, start: TaskInput, accepted: AcceptedTask | None, task: Task, base: str
+    ) -> RunState | None:
+        """Return the run of the issue's task before, as it goes on with what people want besides.
+
+        None: there is none, its branch is another, or nothing of it can be had any more.
+        """
+        if start.earlier is None or accepted is None or not accepted.said:
+            return None
+        try:
+            run = await self.snapshots.load(start.earlier.id, start.earlier.head)
+        except KakiteError as error:  # the issue tells all that a new conversation needs
+            log.warning("%s begins a new conversation: %s", task.id, error.message)
+            return None
+        if run.task.branch != task.branch or not any(isinstance(each, Reply) for each in run.messages):
+            return None
+        # What was used up before counts for that task alone.
+        fresh = replace(run, usage=Usage(), spent=RunUsage(), booked=RunUsage(), pushed=False)
+        return machine.start_round(fresh, task, accepted.said, time=format_now(), base=base)
 
     async def advance(self, order: StepInput) -> StepOutput:
         """Do the one thing that is due, and return the run's new head and what is shown of it."""

@@ -15,9 +15,10 @@ from kakite.agent.forges.local.forge import UNKNOWN
 from kakite.agent.forges.webhooks import WakeEvent
 from kakite.agent.issues.activities import ForgeActivities
 from kakite.agent.issues.comments import format_approve_command
-from kakite.agent.issues.triage import encode_trigger, find_pending_tasks
+from kakite.agent.issues.triage import encode_trigger, find_pending_tasks, make_task_id_prefix
 from kakite.agent.run.state import format_status
 from kakite.agent.worker.payloads import (
+    EarlierTask,
     HumanAnswer,
     PublishedQuestion,
     TaskInput,
@@ -119,14 +120,15 @@ class WorkerLoop:
                 raise
             return True
         for task, trigger in found:
-            given = self._build_input(task, encode_trigger(trigger))
+            earlier = find_earlier_task(standings, make_task_id_prefix(self.post.forge, trigger.number))
+            given = self._build_input(task, encode_trigger(trigger), earlier if trigger.comment else None)
             await self.client.submit(task, TASK_WORKFLOW.label, to_payload(given))
             by = f" by {trigger.actor}" if trigger.actor not in {"", UNKNOWN} else ""
             self.under_way.add(task)
             self.say_once(f"{task}: takes up #{trigger.number} ({trigger.kind}{by})")
         return bool(found)
 
-    def _build_input(self, task: str, trigger: JsonObject) -> TaskInput:
+    def _build_input(self, task: str, trigger: JsonObject, earlier: EarlierTask | None) -> TaskInput:
         assert self.post is not None
         return TaskInput(
             id=task,
@@ -135,6 +137,7 @@ class WorkerLoop:
             settings=self.post.settings,
             on_ask=self.post.on_ask,
             draft=self.post.draft,
+            earlier=earlier,
         )
 
     async def _poll_answers(self, standings: Collection[WorkflowDescription]) -> None:
@@ -183,6 +186,19 @@ class WorkerLoop:
 
 def _format_show_hint(standing: WorkflowDescription) -> str:
     return f"see `kakite agent show {quote(standing.id)}`"
+
+
+def find_earlier_task(standings: Iterable[WorkflowDescription], place: str) -> EarlierTask | None:
+    """Return the last task of an issue that has ended, of whose conversation something is kept.
+
+    ``place`` is what the ids of the issue's tasks begin with.
+    """
+    ended = [each for each in standings if each.id.startswith(place) and each.state in END_STATES]
+    for each in sorted(ended, key=lambda each: each.created, reverse=True):
+        public = cast("JsonObject", each.published or {})
+        if (head := public.get("head")) and (started := public.get("started")):
+            return EarlierTask(id=each.id, head=str(head), started=str(started))
+    return None
 
 
 def shorten_task_id(task: str) -> str:

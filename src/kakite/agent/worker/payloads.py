@@ -34,6 +34,17 @@ def make_folder_name(task: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierTask:
+    """A task of the same issue that has ended, and whose conversation goes on."""
+
+    id: str
+    head: str
+    """Its run's head at the end."""
+    started: str
+    """When it was accepted, ISO 8601: what was written since may be new to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInput:
     """The input of a task's workflow: with a text and a repository, or with what triggered it."""
 
@@ -51,6 +62,8 @@ class TaskInput:
     branch: str = ""
     draft: str = ""
     """``early``: a pull request is opened with the first change."""
+    earlier: EarlierTask | None = None
+    """What it goes on with, where a comment asks for more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from kakite.agent.run.state import RunState, find_unverified_reason
+from kakite.agent.run.state import RunState, find_unverified_reason, get_current_steps
 
 
 class PlanStepView(TypedDict):
@@ -154,7 +154,7 @@ def build_task_status(origin: TaskOrigin, run: RunState, head: str) -> TaskStatu
         "request": None,
         "commit": run.commit,
         "doubt": find_unverified_reason(run),
-        "pushed": run.pushed or any(step.kind == "push" for step in run.steps),
+        "pushed": run.pushed or any(step.kind == "push" for step in get_current_steps(run)),
         "error": None,
         "editor": _find_editor_error(run),
         "head": head,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def web(http: Http = DEFAULT_ADDRESS, engine: Engine = "embedded", address: Address = "") -> None:
-    """Show all tasks live in your browser: plans, calls, changes, cost. Answer their questions there."""
+    """Show tasks, runs and sessions live in your browser: answer their questions, write to sessions."""
     from kakite.agent.dashboard.auth import DashboardAuth
     from kakite.serve.streamable_http import listen, parse_address
 

@@ -1,4 +1,4 @@
-"""``kakite agent run``, ``resume`` and ``list``: runs a task and pushes its branch."""
+"""``kakite agent run``, ``resume``, ``continue`` and ``list``: runs a task and pushes its branch."""
 
 from __future__ import annotations
 
@@ -153,30 +153,124 @@ def resume(
         if as_json:
             typer.echo(json.dumps({"id": task}))
         return
-    from kakite.agent.git.url import parse_repo_url
     from kakite.agent.run.store import RunStore
     from kakite.cli.settings import build_tool_settings, load_settings
     from kakite.workspace import ensure_state_folder
 
     with _report_errors(as_json=as_json) as attempt:
         record = meant or RunStore(ensure_state_folder(os.environ)).find(run_id)
-        run_id = record.id
         stored = record.load()
         attempt.task, attempt.record = stored.task, record
+        _check_is_run(stored)
         if stored.phase == "done":
-            raise UsageError(f"run `{run_id}` has ended: {stored.status}", code="run_ended")
-        attempt.address = parse_repo_url(repo or stored.task.repository)
-        if attempt.address.url != stored.task.repository:
             raise UsageError(
-                f"run `{run_id}` works on `{stored.task.repository}`, not on `{attempt.address.url}`",
-                hint="give the same address, or start another run with `kakite agent run`",
-                code="other_repository",
+                f"run `{record.id}` has ended: {stored.status}",
+                hint=f'to ask for more: kakite agent continue {record.id} "WHAT ELSE TO DO"',
+                code="run_ended",
             )
+        attempt.address = _parse_address(stored.task, repo)
         attempt.task = _apply_flags(
             stored.task, {**given, "sandbox": given["sandbox"] or stored.sandbox or None}
         )
         tooling = build_tool_settings(load_settings({}, repository=attempt.address.url))
         _execute_task(attempt.task, record, attempt.address, tooling, stream=stream, as_json=as_json)
+
+
+@app.command("continue")
+@add_setting_options(
+    defaults=False,
+    model=Annotated[str | None, typer.Option(help="Continue with another model.")],
+    base_url=Annotated[str | None, typer.Option(help="Continue with another address of the provider's API.")],
+    sandbox=Annotated[
+        str | None, typer.Option(help="Continue in another kind of sandbox. Default: the same one.")
+    ],
+)
+def continue_run(
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
+    message: Annotated[str, typer.Argument(help="What else to do, in your words.")],
+    repo: Annotated[
+        str | None, typer.Option(help="The repository's address again, if it contains credentials.")
+    ] = None,
+    *,
+    given: GivenFlags,
+    stream: Stream = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for more from a run that has ended or stopped: the same conversation, pushed to the same branch.
+
+    This is a new round of the run. Its limits count from here; those that you leave out are as they were.
+    """
+    from kakite.agent.run.machine import get_round_task
+    from kakite.cli.settings import build_tool_settings, load_settings
+
+    with _report_errors(as_json=as_json) as attempt:
+        if not message.strip():
+            raise UsageError("the message is empty")
+        record = _find_run_to_continue(run_id)
+        stored = record.load()
+        attempt.task, attempt.record = stored.task, record
+        _check_is_run(stored)
+        attempt.address = _parse_address(stored.task, repo)
+        task = _apply_flags(
+            get_round_task(stored), {**given, "sandbox": given["sandbox"] or stored.sandbox or None}
+        )
+        attempt.task = task
+        tooling = build_tool_settings(load_settings({}, repository=attempt.address.url))
+        _execute_task(task, record, attempt.address, tooling, message=message, stream=stream, as_json=as_json)
+
+
+def _find_run_to_continue(given: str) -> RunFolder:
+    """Return the record of the run that is meant.
+
+    Raises:
+        RunStoreError: there is none (``run_unknown``).
+        UsageError: it is a worker's task (``worker_task``).
+    """
+    from kakite.agent.run.store import RunStore
+    from kakite.cli.agent.tasks import find_run
+    from kakite.workspace import ensure_state_folder
+
+    if (found := find_run(given)) is not None:
+        return found
+    if agent_tasks.is_task(given, "embedded", ""):
+        raise UsageError(
+            f"`{given}` is a worker's task",
+            hint="say it in a comment on its issue or its pull request: a worker goes on then",
+            code="worker_task",
+        )
+    return RunStore(ensure_state_folder(os.environ)).find(given)
+
+
+def _check_is_run(run: RunState) -> None:
+    """Refuse a session, which works in a folder and has no branch.
+
+    Raises:
+        UsageError: it is one (``not_a_run``).
+    """
+    if run.task.workspace != "clone":
+        raise UsageError(
+            f"`{run.task.id}` is a session, not a run",
+            hint=f"open it: kakite chat --resume {run.task.id}",
+            code="not_a_run",
+        )
+
+
+def _parse_address(task: Task, repo: str | None) -> RepoUrl:
+    """Return where a stored run's repository is, with the credentials that were given again.
+
+    Raises:
+        UsageError: another repository was given (``other_repository``).
+    """
+    from kakite.agent.git.url import parse_repo_url
+
+    address = parse_repo_url(repo or task.repository)
+    if address.url != task.repository:
+        raise UsageError(
+            f"run `{task.id}` works on `{task.repository}`, not on `{address.url}`",
+            hint="give the same address, or start another run with `kakite agent run`",
+            code="other_repository",
+        )
+    return address
 
 
 def _check_not_given(task: str, flags: Mapping[str, object]) -> None:
@@ -255,12 +349,14 @@ def _format_row(record: RunFolder, run: RunState | None) -> tuple[str, str, str,
 def _format_state(record: RunFolder, run: RunState) -> str:
     from kakite.agent.run.state import find_unverified_reason, format_status
 
-    if run.status:
-        return format_status(run.status, find_unverified_reason(run))
-    if record.is_busy():
-        return f"going on ({run.phase})"
     failure = record.load_failure()
-    return f"failed: {failure}" if failure else f"interrupted ({run.phase})"
+    if run.status:
+        state = format_status(run.status, find_unverified_reason(run))
+    elif record.is_busy():
+        state = f"going on ({run.phase})"
+    else:
+        state = f"failed: {failure}" if failure else f"interrupted ({run.phase})"
+    return f"{state}, round {len(run.rounds) + 1}" if run.rounds else state
 
 
 @app.command("demo")
@@ -290,6 +386,12 @@ class RunHandle:
         stored = _try_load(self.record) if self.record else None
         return stored or (RunState(task=self.task, base="") if self.task else None)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run as it is stored has ended by itself, and cannot be resumed."""
+        stored = _try_load(self.record) if self.record else None
+        return stored is not None and stored.phase == "done"
+
     def forget(self) -> None:
         """Keep nothing of a run in which nothing was done, and which could not go on as it is."""
         run = self.load_run()
@@ -298,9 +400,11 @@ class RunHandle:
                 self.record.remove()
 
     def get_resume_hint(self) -> str:
-        """Return the command that goes on with it, nothing if it is not stored."""
+        """Return the command that goes on with it, nothing if it is not stored or has ended."""
         if self.record is None or not self.record.file.exists():
             return ""
+        if self.has_ended:
+            return ""  # a further round of it has not begun
         return f"Continue with: {format_resume_command(self.record.id, self.address)}"
 
 
@@ -340,7 +444,7 @@ def _record_failure(attempt: RunHandle, error: ExternalError) -> None:
     if error.code == "empty_repository":
         attempt.forget()
     how = attempt.get_resume_hint()
-    if attempt.record is not None:
+    if attempt.record is not None and not attempt.has_ended:
         attempt.record.note_failure(error.code)
     if how and attempt.task is not None:
         how += _suggest_options(attempt.task, error.code)
@@ -384,9 +488,11 @@ def _execute_task(
     address: RepoUrl,
     tooling: ToolSettings,
     *,
+    message: str = "",
     stream: bool | None,
     as_json: bool,
 ) -> None:
+    """Work on a task until it ends, and print the result; with a ``message``, in a further round."""
     from kakite.cli.agent.run_view import RunView
 
     terminal = RunView()
@@ -399,17 +505,19 @@ def _execute_task(
     try:
         with record.lock():
             record.note_failure("")
-            run = asyncio.run(run_until_signal(_run_traced(task, parts)))
+            run = asyncio.run(run_until_signal(_run_traced(task, parts, message)))
     finally:
         terminal.close()
     raise typer.Exit(_print_result(run, address, as_json=as_json))
 
 
-async def _run_traced(task: Task, parts: RunDeps) -> RunState:
+async def _run_traced(task: Task, parts: RunDeps, message: str) -> RunState:
     from kakite.agent.observe.otel import instrument
-    from kakite.agent.run.runner import run_task
+    from kakite.agent.run.runner import continue_task, run_task
 
     async with instrument(parts, task, os.environ) as seen:
+        if message:
+            task = await continue_task(task, seen, message)
         return await run_task(task, seen)
 
 

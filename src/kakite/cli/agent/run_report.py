@@ -147,6 +147,7 @@ def to_report_json(run: RunState) -> JsonObject:
         "reached": list(run.reached),
         "replans": run.replans,
         "rules": [rule.path for rule in run.rules],
+        "rounds": [{"message": each.text, "time": each.time} for each in run.rounds],
         "diff": run.diff,
     }
 

@@ -369,8 +369,12 @@ class ChatTerminal:
         except KakiteError as error:
             self._show_error(error)
             return
+        await self._finish_turn(session.prompt(message))
+
+    async def _finish_turn(self, turn: Coroutine[object, object, object]) -> None:
+        """Wait for the end of a turn, and say what went wrong."""
         try:
-            await session.prompt(message)
+            await turn
         except KakiteError as error:  # the end of the turn has said what
             if error.hint:
                 self.view.note(error.hint)
@@ -564,3 +568,13 @@ class ChatTerminal:
             await asyncio.sleep(1)
             if self.view.doing:
                 self._input.refresh()
+            await self._take_mail()
+
+    async def _take_mail(self) -> None:
+        """Begin a turn with what was written on the page while nothing is at work here."""
+        session = self.session
+        if session is None or self.is_running or not await asyncio.to_thread(session.has_mail):
+            return
+        free = self._line is None and not self.is_running and not self.leaving and session is self.session
+        if free and not session.is_running:
+            self._turn = asyncio.create_task(self._finish_turn(session.prompt_mail()))

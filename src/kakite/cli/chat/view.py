@@ -134,6 +134,12 @@ class ChatView:
 
     def _show_note(self, event: events.RunEvent) -> None:
         match event:
+            case (
+                events.SteeringReceived(elsewhere=True, text=text)
+                | events.TurnStarted(elsewhere=True, text=text)
+            ):
+                self.note("Written on the page:")
+                self.show_message(text)
             case events.SteeringReceived():
                 self.note("The model has your message.")
             case events.ResourceMissing(what=what, message=message):

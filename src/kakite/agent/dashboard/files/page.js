@@ -61,20 +61,24 @@ const ENDS = {
   done: ["done", "good"], no_changes: ["nothing changed", "idle"], limit: ["limit of turns", "wait"], budget: ["budget used up", "wait"],
   stuck: ["stuck", "wait"], stopped: ["stopped", "idle"], conflict: ["conflict", "bad"], refused: ["refused by the model", "bad"],
 };
-const ASKS = { approval: "asks for approval", budget: "asks for more budget", stuck: "asks for help", conflict: "asks about a conflict", paused: "paused by a person" };
+const SESSIONS = { running: ["at work", "now"], waiting: ["waiting", "wait"], paused: ["open", "good"], done: ["closed", "idle"] };
+const ASKS = { question: "asks you something", approval: "asks for approval", budget: "asks for more budget", stuck: "asks for help", conflict: "asks about a conflict", paused: "paused by a person" };
 const QUESTIONS = {
+  question: () => "The agent wants to know something.",
   approval: (ask) => `May the agent call ${ask.tool}?`, budget: () => "The budget is used up. May it have more?",
   stuck: () => "The agent is stuck. Shall it try again?", conflict: () => "The agent cannot resolve a conflict. Shall it try again?",
   paused: () => "A person has paused the task. Shall it go on?",
 };
 const ANSWERS = {
+  question: { answer: "Answer", no: "Give no answer" },
   approval: { yes: "Allow", no: "Refuse" }, budget: { more: "Allow more", no: "Stop here" },
   stuck: { yes: "Go on", no: "Stop here" }, paused: { yes: "Go on", no: "Stop here" }, conflict: { yes: "Try again", no: "Stop here" },
 };
-const GIVEN = { yes: "You said yes.", no: "You said no.", more: "You allowed more." };
+const GIVEN = { yes: "You said yes.", no: "You said no.", more: "You allowed more.", answer: "You have answered." };
 
 function badge(row) {
   if (row.asks) return el("span", { class: "badge wait" }, ASKS[row.asks]);
+  if (row.kind === "session") return el("span", { class: `badge ${SESSIONS[row.state][1]}` }, SESSIONS[row.state][0]);
   const ended = row.state === "done" && row.status && ENDS[row.status];
   if (ended && row.status === "done" && row.doubt) return el("span", { class: "badge wait" }, `done, ${row.doubt.split(":")[0]}`);
   const [text, kind] = ended || STATES[row.state] || [row.state, "idle"];
@@ -101,7 +105,7 @@ function showList(rows) {
   $("tasks").replaceChildren(...rows.map((row) => {
     const link = el("a", { href: `#task=${encodeURIComponent(row.id)}`, "aria-current": row.id === chosen ? "true" : null },
       el("span", { class: "title" }, row.title),
-      el("span", { class: "line" }, badge(row), el("span", {}, row.repository.split("/").slice(-2).join("/")), el("span", {}, row.turn ? money(row.cost_usd) : ""), el("span", {}, ago(row.updated))),
+      el("span", { class: "line" }, badge(row), el("span", {}, row.repository.split("/").slice(-2).join("/")), el("span", {}, row.kind === "session" ? `session, ${count(row.messages)} ${row.messages === 1 ? "message" : "messages"}` : ""), el("span", {}, row.kind === "session" ? row.model : ""), el("span", {}, row.turn ? money(row.cost_usd) : ""), el("span", {}, ago(row.updated))),
       row.last ? el("span", { class: "last" }, row.last) : "");
     link.dataset.task = row.id;
     return el("li", {}, link);
@@ -125,7 +129,7 @@ function showCounts(rows) {
 
 // ---- one task
 
-const parts = ["head", "ask", "error", "plan", "events"];
+const parts = ["head", "ask", "error", "plan", "events", "mail", "message"];
 
 function showTask(told) {
   const next = told.task;
@@ -134,10 +138,12 @@ function showTask(told) {
     part("events").append(el("div", { class: "events", role: "log", "aria-label": "What happened", "aria-live": "off" }));
     task = {};
   }
-  fill("head", (each) => ({ ...each, plan: 0, ask: 0, error: 0, last: 0 }), next, showHead);
+  fill("head", (each) => ({ ...each, plan: 0, ask: 0, error: 0, last: 0, mail: 0 }), next, showHead);
   fill("ask", (each) => each.ask, next, showAsk);
   fill("error", (each) => each.error, next, showError);
   fill("plan", (each) => each.plan, next, showPlan);
+  fill("mail", (each) => [each.mail, each.state, each.kind], next, showMail);
+  fill("message", (each) => each.kind, next, showMessageForm);
   task = next;
   showEvents(told);
 }
@@ -153,18 +159,19 @@ function fill(name, look, next, show) {
 }
 
 function showHead(next) {
+  const isSession = next.kind === "session";
   const facts = {
-    Repository: next.repository, Branch: next.branch, Issue: link(next.issue), "Pull request": link(next.request),
+    [isSession ? "Folder" : "Repository"]: next.repository, Mode: next.mode, Messages: isSession ? count(next.messages) : "", Branch: next.branch, Issue: link(next.issue), "Pull request": link(next.request),
     Check: next.status === "done" ? next.doubt : "",
     Commit: next.commit && `${next.commit.slice(0, 10)}${next.pushed ? ", pushed" : ", not pushed"}`,
-    Model: next.model, Sandbox: next.sandbox, Phase: next.phase, Turns: next.turn ? count(next.turn) : "",
+    Model: next.model, Sandbox: next.sandbox, Phase: isSession ? "" : next.phase, Turns: next.turn ? count(next.turn) : "",
     Tokens: next.tokens[0] + next.tokens[1] ? limited(`${count(next.tokens[0])} in, ${count(next.tokens[1])} out`, next.budget.tokens && count(next.budget.tokens)) : "",
     Cost: limited(money(next.cost_usd), next.budget.usd && `$${next.budget.usd}`),
     "Tool calls": "calls" in next.spent ? limited(count(next.spent.calls), next.budget.calls && count(next.budget.calls)) : "",
     "Time at work": "seconds" in next.spent ? limited(`${count(next.spent.seconds)} s`, next.budget.seconds && `${count(next.budget.seconds)} s`) : "",
     "Limits reached": next.reached.map((name) => LIMITS[name] || name).join(", "),
     "Project rules": next.rules.join(", "),
-    Task: next.id,
+    [isSession ? "Session" : "Task"]: next.id,
   };
   const rows = Object.entries(facts).filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
   return [
@@ -206,10 +213,34 @@ async function send(buttons, path, body) {
     $("news").textContent = "Done.";
     tags.clear();
     await Promise.all([lookAtList(), lookAtTask()]);
+    return true;
   } catch (error) {
     trouble(error, 8000);
+    return false;
+  } finally {
+    buttons.forEach((button) => { button.disabled = false; });
   }
-  buttons.forEach((button) => { button.disabled = false; });
+}
+
+// What waits for a session, and who takes it. This page runs no session: only the process that has it open does.
+function showMail(next) {
+  if (next.kind !== "session") return [];
+  const open = next.state !== "done";
+  const how = open ? "It is open in a terminal or an editor. What you write goes to the model with its next step; a terminal begins a turn with it, an editor takes it with your next message there."
+    : `No process has this session open. What you write waits until it is opened: kakite chat --resume ${next.id}`;
+  const waits = next.mail.map((text) => el("li", {}, block(text)));
+  return el("section", { class: "card", "aria-label": "Messages that wait" }, el("p", { class: "small" }, how), waits.length ? el("ul", { class: "mail" }, waits) : "");
+}
+
+function showMessageForm(next) {
+  if (next.kind !== "session") return [];
+  const text = el("textarea", { id: "message", rows: 3, maxlength: 20000 });
+  const button = el("button", { type: "submit", class: "main" }, "Send");
+  button.dataset.action = "send";
+  return el("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    if (text.value.trim() && await send([button], "/api/message", { id: next.id, text: text.value })) text.value = "";
+  } }, el("div", {}, el("label", { for: "message" }, "Message to this session"), text), el("div", { class: "answers" }, button));
 }
 
 function showAsk(next) {
@@ -219,11 +250,15 @@ function showAsk(next) {
   if (asks.arguments.length) card.append(el("dl", { class: "arguments" }, asks.arguments.map((each) => [el("dt", {}, each.name), el("dd", {}, block(each.value))])));
   if (asks.text) card.append(asks.kind === "approval" ? diff(asks.text) : block(asks.text));
   if (asks.answered) {
-    card.append(el("p", {}, `${GIVEN[asks.answered]} The task goes on when a worker takes it up.`));
+    card.append(el("p", {}, `${GIVEN[asks.answered]} ${next.kind === "session" ? "The session takes it in a moment." : "The task goes on when a worker takes it up."}`));
     return card;
   }
   card.append(form(next.id, asks));
   return card;
+}
+
+function choiceButton(choice, input) {
+  return [el("button", { type: "button", onclick: () => { input.value = choice.label; input.focus(); } }, choice.label), choice.description ? ` ${choice.description}` : ""];
 }
 
 const AMOUNTS = { usd: "USD more", tokens: "Tokens more", seconds: "Seconds more", calls: "Tool calls more" };
@@ -242,7 +277,8 @@ function form(id, asks) {
   });
   return el("form", { onsubmit: (event) => event.preventDefault() },
     asks.kind === "budget" ? el("div", { class: "amounts" }, amounts.map(([name, label, input]) => el("div", {}, el("label", { for: `more-${name}` }, label), input))) : "",
-    el("div", {}, el("label", { for: "reason" }, "Reason, or what the agent should know (may be empty)"), reason),
+    asks.choices.length ? el("ol", {}, asks.choices.map((choice) => el("li", {}, choiceButton(choice, reason)))) : "",
+    el("div", {}, el("label", { for: "reason" }, asks.kind === "question" ? "Your answer" : "Reason, or what the agent should know (may be empty)"), reason),
     el("div", { class: "answers" }, buttons, el("span", { class: "digest" }, `bound to ${asks.digest}`)));
 }
 
@@ -292,7 +328,7 @@ function diff(text) {
   return el("pre", { class: "diff" }, pieces(text.replace(/\n$/, "").split("\n").map(shown)));
 }
 
-const showTold = (event) => [title("to the model"), folded(first(event.text), block(event.text))];
+const showTold = (event) => event.from_person ? [title("you"), block(event.text)] : [title("to the model"), folded(first(event.text), block(event.text))];
 function showReply(event) {
   const why = event.finish === "length" || event.finish === "refused" ? `, ended by ${event.finish}` : "";
   const used = `turn ${event.turn}, ${count(event.input_tokens)} in, ${count(event.output_tokens)} out, ${money(event.cost_usd)}${why}`;

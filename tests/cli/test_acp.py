@@ -137,6 +137,20 @@ async def test_a_prompt_is_answered_and_an_edit_is_shown_whole_before_it_is_made
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
 
 
+async def test_an_edit_of_two_files_shows_both_whole(home: Path, project: Path) -> None:
+    (project / "b.py").write_text("b = 1\n", encoding="utf-8")
+    edits = [{"path": name, "old_str": "1", "new_str": "2"} for name in ("a.py", "b.py")]
+    both = {"calls": [{"tool": "text_editor", "arguments": {"command": "edit", "edits": edits}}]}
+    editor = Editor()
+    with run_scenario_server(script(both, {"say": "Both."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
+    shown = [(str(project / f"{name}.py"), f"{name} = 1\n", f"{name} = 2\n") for name in "ab"]
+    for told in (editor.questions[0].content, editor.of_kind("tool_call_update")[0].content):
+        assert [(each.path, each.old_text, each.new_text) for each in told or []] == shown
+
+
 async def test_a_no_changes_nothing_and_the_model_hears_of_it(home: Path, project: Path) -> None:
     told = {"say": "All right.", "expect": {"tool_result": {"is_error": True, "contains": ["said no"]}}}
     editor = Editor(answer="nothing")

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from acp import RequestError, schema
 
 from kakite.agent.acp.content import to_message_parts
+from kakite.agent.acp.edited_files import EditedFiles
 from kakite.agent.acp.questions import (
     build_question_call,
     build_question_form,
@@ -22,7 +23,6 @@ from kakite.agent.acp.questions import (
     parse_option_answer,
 )
 from kakite.agent.acp.updates import (
-    EditedFiles,
     Update,
     get_tool_kind,
     iter_replay,
@@ -231,7 +231,7 @@ class PermissionApprover:
             title=describe(call),
             kind=get_tool_kind(call.name, call.arguments),
             status="pending",
-            content=opened.files.show_preview(call.id, question.diff) or None,
+            content=opened.files.show_preview(question.diff) or None,
             locations=list_locations(opened.files, call.arguments) or None,
             raw_input=call.arguments,
         )

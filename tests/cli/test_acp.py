@@ -32,6 +32,8 @@ class Editor:
     answer: str = "once"
     shown: list[Any] = field(default_factory=list[Any])
     questions: list[schema.ToolCallUpdate] = field(default_factory=list[schema.ToolCallUpdate])
+    offered: list[dict[str, tuple[str, str]]] = field(default_factory=list[Any])
+    """Of each question: the options' kinds and names, by their ids."""
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     hold: bool = False
     """Whether questions stay open until the turn is cancelled."""
@@ -52,7 +54,8 @@ class Editor:
         self.asked.set()
         if self.hold:
             await asyncio.Event().wait()
-        known = {option.option_id for option in options}
+        known = {option.option_id: (option.kind, option.name) for option in options}
+        self.offered.append(known)
         if self.answer in known:
             outcome: Any = schema.AllowedOutcome(outcome="selected", option_id=self.answer)
         else:
@@ -160,6 +163,52 @@ async def test_a_no_changes_nothing_and_the_model_hears_of_it(home: Path, projec
             await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
     assert editor.of_kind("tool_call_update")[0].status == "failed"
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+
+
+def run(command: str, **more: Any) -> dict[str, Any]:
+    return {"calls": [{"tool": "run_command", "arguments": {"command": command}}], **more}
+
+
+async def test_an_answer_for_always_holds_for_later_sessions_of_the_project_as_far_as_it_says(
+    home: Path, project: Path
+) -> None:
+    turns = [
+        run("cat a.py"),
+        run("cat b.py"),
+        run("touch b.py"),
+        {"say": "Done."},
+        run("cat a.py"),
+        {"say": "1."},
+    ]
+    editor, later = Editor(answer="always"), Editor()
+    with run_scenario_server(script(*turns)) as server:
+        for each in (editor, later):
+            async with connected(server, home, each) as (conn, _):
+                session = await conn.new_session(cwd=str(project), mcp_servers=[])
+                await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
+    assert editor.offered[0] == {
+        "once": ("allow_once", "Allow"),
+        "tool": ("allow_always", "Always allow run_command in this session"),
+        "always": ("allow_always", "Always allow cat … in this project"),
+        "no": ("reject_once", "Reject"),
+        "never": ("reject_always", "Always reject cat … in this session"),
+    }
+    assert [each.raw_input["command"] for each in editor.questions] == ["cat a.py", "touch b.py"]
+    assert later.questions == []
+
+
+async def test_a_no_for_always_is_for_the_session_and_asks_no_more(home: Path, project: Path) -> None:
+    wide = "echo 1 > b.py"  # no beginning of it could be let go: the answer is for exactly this
+    turns = [run("cat a.py"), run("cat b.py"), run(wide), run(wide), {"say": "Done."}]
+    editor = Editor(answer="never")
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
+    assert [each.raw_input["command"] for each in editor.questions] == ["cat a.py", wide]
+    assert editor.offered[1].keys() == {"once", "tool", "no", "never"}
+    assert [each.status for each in editor.of_kind("tool_call_update")] == ["failed"] * 4
+    assert not (project / "b.py").exists()
 
 
 async def test_a_turn_is_cancelled_while_a_question_is_open(home: Path, project: Path) -> None:

@@ -20,7 +20,8 @@ from kakite.agent.acp.options import COMPACT, MODES, build_commands, build_modes
 from kakite.errors import KakiteError
 
 if TYPE_CHECKING:
-    from kakite.agent.acp.open_session import AcpClient, OpenSession
+    from kakite.agent.acp.open_session import OpenSession
+    from kakite.agent.acp.permissions import AcpClient
     from kakite.agent.run.state import RunState, Task
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.prepared import PreparedSession

@@ -41,6 +41,10 @@ class Editor:
     """What is filled into forms; None: they are declined."""
     forms: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     has_forms: bool = False
+    buffers: dict[str, str] | None = None
+    """The texts that are open, by their paths; None: it does not offer its files."""
+    saves: bool = True
+    """Whether what is written goes to the disk at once."""
 
     async def session_update(self, session_id: str, update: Any, **_more: Any) -> None:
         assert session_id
@@ -67,6 +71,28 @@ class Editor:
         if self.filled is None:
             return schema.DeclineElicitationResponse(action="decline")
         return schema.AcceptElicitationResponse(action="accept", content=self.filled)
+
+    async def read_text_file(self, path: str, session_id: str, **_more: Any) -> schema.ReadTextFileResponse:
+        assert session_id
+        assert self.buffers is not None
+        text = self.buffers.get(path)
+        if text is None:
+            raise (
+                RequestError(-32603, "the file is locked")
+                if path.endswith("locked.py")
+                else (RequestError.resource_not_found(path))
+            )
+        return schema.ReadTextFileResponse(content=text)
+
+    async def write_text_file(
+        self, content: str, path: str, session_id: str, **_more: Any
+    ) -> schema.WriteTextFileResponse:
+        assert session_id
+        assert self.buffers is not None
+        self.buffers[path] = content
+        if self.saves:
+            Path(path).write_text(content, encoding="utf-8")
+        return schema.WriteTextFileResponse()
 
     def of_kind(self, kind: str) -> list[Any]:
         return [each for each in self.shown if each.session_update == kind]
@@ -110,7 +136,11 @@ async def connected(
         ),
     ):
         forms = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
-        able = schema.ClientCapabilities(elicitation=forms if editor.has_forms else None)
+        has_files = editor.buffers is not None
+        able = schema.ClientCapabilities(
+            elicitation=forms if editor.has_forms else None,
+            fs=schema.FileSystemCapabilities(read_text_file=has_files, write_text_file=has_files),
+        )
         await conn.initialize(protocol_version=1, client_capabilities=able)
         yield conn, process
 
@@ -345,6 +375,54 @@ async def test_the_calls_of_a_sub_agent_are_shown_with_its_task(home: Path, proj
     ]
     assert editor.text() == "1."
     assert editor.questions == []
+
+
+def view(path: str, **more: Any) -> dict[str, Any]:
+    return {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": path}}], **more}
+
+
+def told(*parts: str, is_error: bool = False) -> dict[str, Any]:
+    return {"expect": {"tool_result": {"is_error": is_error, "contains": parts}}}
+
+
+@pytest.mark.parametrize("saves", [True, False])
+async def test_what_the_editor_has_not_saved_is_what_is_read_and_written(
+    home: Path, project: Path, saves: bool
+) -> None:
+    path = str(project / "a.py")
+    undo = {"calls": [{"tool": "text_editor", "arguments": {"command": "undo_edit", "path": "a.py"}}]}
+    turns = [
+        view("a.py", expect={"last_contains": ["unsaved = 1"]}),
+        edit(**told("unsaved = 1")),
+        run("cat a.py", **told("unsaved = 2")),
+        {**undo, **told("2" if saves else "a = 1")},
+        {"say": "Taken back.", **told("unsaved = 1")},
+    ]
+    editor = Editor(answer="tool", buffers={path: "unsaved = 1\n"}, saves=saves)
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("make @a.py a 2")])
+        assert server.violations == ()
+    assert editor.text() == "Taken back."
+    assert editor.buffers == {path: "unsaved = 1\n"}
+    shown: Any = (editor.questions[0].content or [])[0]
+    assert (shown.path, shown.old_text, shown.new_text) == (path, "unsaved = 1\n", "unsaved = 2\n")
+    results = [each.content[0] for each in editor.of_kind("tool_call_update")]
+    diffs = [(each.path, each.old_text, each.new_text) for each in results if each.type == "diff"]
+    assert diffs == [(path, "unsaved = 1\n", "unsaved = 2\n"), (path, "unsaved = 2\n", "unsaved = 1\n")]
+
+
+async def test_a_file_that_the_editor_refuses_is_told_and_the_turn_goes_on(home: Path, project: Path) -> None:
+    (project / "locked.py").write_text("x\n", encoding="utf-8")
+    turns = [view("locked.py"), {"say": "I see.", **told("buffer_failed", "is locked", is_error=True)}]
+    editor = Editor(buffers={})
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
+        assert server.violations == ()
+    assert editor.text() == "I see."
 
 
 async def test_modes_are_switched_and_links_and_pictures_go_along(home: Path, project: Path) -> None:

@@ -91,6 +91,8 @@ class AcpAgent:
         self._client: AcpClient | None = None
         self._sessions: dict[str, OpenSession] = {}
         self._has_forms = False
+        self._files: schema.FileSystemCapabilities | None = None
+        """What the editor can do with files that it has open."""
 
     def on_connect(self, conn: Any) -> None:
         """Take the connection to the editor."""
@@ -111,6 +113,7 @@ class AcpAgent:
         """Say what this agent can do, and take note of what the editor can."""
         forms = client_capabilities.elicitation if client_capabilities else None
         self._has_forms = forms is not None and forms.form is not None
+        self._files = client_capabilities.fs if client_capabilities else None
         capabilities = schema.AgentCapabilities(
             load_session=True,
             mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
@@ -315,6 +318,7 @@ class AcpAgent:
                 lambda approver, listener: self._factory.prepare(
                     project, approver, listener, stored, entries
                 ),
+                self._files,
             )
         except KakiteError as error:
             raise _to_request_error(error) from error

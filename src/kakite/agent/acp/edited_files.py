@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from acp import schema
 
+from kakite.agent.acp.editor_buffers import EditorBuffers
 from kakite.edit import SourceText
 from kakite.errors import KakiteError
 from kakite.tools.scope import is_binary
@@ -87,6 +88,8 @@ class EditedFiles:
     project: Path
     inside: str
     """The path of the project as commands see it."""
+    buffers: EditorBuffers | None = None
+    """The files as the editor has them; None: as they are on the disk."""
     _workspace: Workspace | None = None
     _before: dict[str, dict[str, FileSnapshot]] = field(default_factory=dict[str, "dict[str, FileSnapshot]"])
 
@@ -101,7 +104,7 @@ class EditedFiles:
 
     def note(self, call_id: str, paths: list[str]) -> None:
         """Read the files that a call is going to change."""
-        self._before[call_id] = {path: self._read(path) for path in paths}
+        self._before[call_id] = {path: self._read_disk(path) for path in paths}
 
     def show_preview(self, diff: str) -> list[ToolContent]:
         """Return what a call would change, by the diff of its preview."""
@@ -130,8 +133,10 @@ class EditedFiles:
         """Return what a call has changed; of files that it did not name, by its diff."""
         shown: list[ToolContent] = []
         noted = self._before.pop(call_id, {})
-        for path, old in noted.items():
-            new = self._read(path)
+        for path, noted_before in noted.items():
+            replaced = self._take_replaced(path)
+            old = replaced or noted_before
+            new = self._read(path) if replaced else self._read_disk(path)
             if new.version == old.version:
                 continue
             if old.can_be_shown and new.can_be_shown:
@@ -142,11 +147,18 @@ class EditedFiles:
         known = {self.to_host_path(path) for path in noted}
         for each in parse_diff(diff):
             if each.to is not None and self.to_host_path(each.path) not in known:
-                new = self._read(each.to)
-                old_text = each.take_back(new.text) if new.text is not None else None
-                if new.text is not None and old_text is not None:
+                replaced, new = self._take_replaced(each.to), self._read(each.to)
+                if new.text is None:
+                    continue
+                old_text = replaced.text if replaced else each.take_back(new.text)
+                if old_text is not None:
                     shown.append(self._to_diff(each.to, old_text, new.text))
         return shown
+
+    def _take_replaced(self, path: str) -> FileSnapshot | None:
+        """Return what the editor's file was before it was given the text that it has now."""
+        text = self.buffers.replaced.pop(self.to_host_path(path), None) if self.buffers else None
+        return None if text is None else _create_snapshot(text)
 
     def _to_diff(self, path: str, old: str | None, new: str) -> schema.FileEditToolCallContent:
         return schema.FileEditToolCallContent(
@@ -154,6 +166,11 @@ class EditedFiles:
         )
 
     def _read(self, path: str) -> FileSnapshot:
+        """Return a file as the editor had it last, where the editor was asked; else as it is on the disk."""
+        known = self.buffers.known.get(self.to_host_path(path)) if self.buffers else None
+        return self._read_disk(path) if known is None else _create_snapshot(known)
+
+    def _read_disk(self, path: str) -> FileSnapshot:
         host = Path(self.to_host_path(path))
         try:  # by the workspace: a link that a command made leads nowhere
             self._workspace = self._workspace or Workspace([self.project])
@@ -164,6 +181,12 @@ class EditedFiles:
             return FileSnapshot(version=compute_version(data), size=len(data))
         text = SourceText.from_bytes(data).text
         return FileSnapshot(text=text, version=compute_version(data), size=len(data))
+
+
+def _create_snapshot(text: str) -> FileSnapshot:
+    data = text.encode(errors="surrogatepass")
+    shown = text if len(data) <= MAX_SHOWN_BYTES else None
+    return FileSnapshot(text=shown, version=compute_version(data), size=len(data))
 
 
 def parse_diff(diff: str) -> list[FileDiff]:

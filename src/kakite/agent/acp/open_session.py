@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from acp import RequestError, schema
 
 from kakite.agent.acp.content import to_message_parts
 from kakite.agent.acp.edited_files import EditedFiles
+from kakite.agent.acp.editor_buffers import EditorBuffers
 from kakite.agent.acp.permissions import AcpClient, PermissionApprover
 from kakite.agent.acp.updates import (
     Update,
@@ -162,8 +163,11 @@ async def open_session(
     client: AcpClient,
     project: Path,
     prepare: Callable[[PermissionApprover, RunListener], PreparedSession],
+    offered: schema.FileSystemCapabilities | None = None,
 ) -> OpenSession:
     """Return a session that is held for this process; its sandbox and tools start with its first prompt.
+
+    ``offered`` is what the editor can do with files that it has open.
 
     Raises:
         RequestError: it is a session of another folder.
@@ -173,6 +177,17 @@ async def open_session(
     prepared = await asyncio.to_thread(prepare, PermissionApprover(opened=opened), opened.show)
     if not await asyncio.to_thread(os.path.samefile, prepared.project, project):
         raise RequestError.invalid_params({"cwd": f"the session is one of `{prepared.project}`"})
+    if offered is not None and offered.read_text_file:
+        buffers = EditorBuffers(
+            client=client,
+            project=project,
+            can_write=bool(offered.write_text_file),
+            loop=asyncio.get_running_loop(),
+            session_id=prepared.deps.record.id,
+        )
+        opened.files.buffers = buffers
+        prepared.context.project.workspace.buffers = buffers
+        prepared = replace(prepared, deps=replace(prepared.deps, buffers=buffers))
     await opened.begin(prepared)
     return opened
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from acp import RequestError, schema
 
 from kakite.agent.acp.edited_files import EditedFiles
+from kakite.agent.acp.editor_buffers import FileClient
 from kakite.agent.acp.questions import (
     build_question_call,
     build_question_form,
@@ -27,7 +28,7 @@ from kakite.terminal_text import escape_one_line
 log = logging.getLogger(__name__)
 
 
-class AcpClient(Protocol):
+class AcpClient(FileClient, Protocol):
     """What we ask of the editor."""
 
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:

@@ -16,7 +16,13 @@ from kakite.edit import Change, ChangeSet, unified_diff
 LINES = st.lists(
     st.sampled_from(["a", "b", "-- a/x", "++ b/x", "@@ -1 +1 @@", "\\ no", "", "x\r", "é"]), max_size=12
 )
-TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))
+
+
+def join(lines: list[str], end: str) -> str:
+    return "\n".join(lines) + end
+
+
+TEXTS = st.builds(join, LINES, st.sampled_from(["", "\n"]))
 PATHS = st.sampled_from(["x", "a b/c.py", "b/x", "ü"])
 
 

@@ -223,7 +223,7 @@ async def test_an_answer_for_always_holds_for_later_sessions_of_the_project_as_f
         "no": ("reject_once", "Reject"),
         "never": ("reject_always", "Always reject cat … in this session"),
     }
-    assert [each.raw_input["command"] for each in editor.questions] == ["cat a.py", "touch b.py"]
+    assert [(each.raw_input or {})["command"] for each in editor.questions] == ["cat a.py", "touch b.py"]
     assert later.questions == []
 
 
@@ -235,7 +235,7 @@ async def test_a_no_for_always_is_for_the_session_and_asks_no_more(home: Path, p
         async with connected(server, home, editor) as (conn, _):
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
-    assert [each.raw_input["command"] for each in editor.questions] == ["cat a.py", wide]
+    assert [(each.raw_input or {})["command"] for each in editor.questions] == ["cat a.py", wide]
     assert editor.offered[1].keys() == {"once", "tool", "no", "never"}
     assert [each.status for each in editor.of_kind("tool_call_update")] == ["failed"] * 4
     assert not (project / "b.py").exists()

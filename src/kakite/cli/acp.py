@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from kakite.cli.options import GivenFlags, add_setting_options
 from kakite.errors import ExternalError, UsageError
 
 if TYPE_CHECKING:
+    from kakite.agent.acp.transport import LineTransport
     from kakite.agent.observe.events import RunListener
     from kakite.agent.run.state import RunState, Task
     from kakite.agent.run.store import RunFolder
@@ -51,19 +53,40 @@ def acp(*, given: GivenFlags) -> None:
 
 
 async def _serve(given: Mapping[str, object]) -> None:
-    from acp import run_agent
-    from acp.stdio import stdio_streams
-
-    from kakite.agent.acp.agent import AcpAgent
-    from kakite.agent.acp.transport import MAX_LINE_BYTES, LineTransport
-    from kakite.http.shutdown import end_process
+    from kakite.agent.acp.handshake import answer_handshake
+    from kakite.agent.acp.transport import open_transport
 
     _reserve_standard_output()
-    reader, writer = await stdio_streams(limit=MAX_LINE_BYTES)
+    transport = await open_transport()
     sys.stdout = sys.stderr
+    # A daemon: an editor that goes at once does not wait for it.
+    loading = threading.Thread(target=_load_sessions, daemon=True)
+    capabilities = await answer_handshake(transport, loading.start)
+    if capabilities is None:
+        return
+    if loading.ident is not None:
+        await asyncio.to_thread(loading.join)
+    await _serve_sessions(given, transport, capabilities)
+
+
+def _load_sessions() -> None:
+    """Import what sessions need, while the editor has its answer and is not waiting."""
+    import_module("kakite.agent.acp.agent")
+    import_module("kakite.agent.acp.open_session")
+
+
+async def _serve_sessions(
+    given: Mapping[str, object], transport: LineTransport, capabilities: Mapping[str, Any]
+) -> None:
+    from acp import run_agent, schema
+
+    from kakite.agent.acp.agent import AcpAgent
+    from kakite.http.shutdown import end_process
+
     agent: Any = AcpAgent(_SettingsFactory(given=given))  # its methods are found by name
+    agent.note_client(schema.ClientCapabilities.model_validate(capabilities))
     try:
-        await run_agent(agent, LineTransport(reader, writer), use_unstable_protocol=True)
+        await run_agent(agent, transport, use_unstable_protocol=True)
     finally:
         # Whatever hangs, also a thread, which nobody can cancel: the editor is gone, and so are we.
         killer = threading.Timer(CLOSE_TIMEOUT + 0.5, end_process, [0])

@@ -74,7 +74,7 @@ class Lines:
 def test_whatever_else_comes_is_left_for_the_library() -> None:
     ask: dict[str, Any] = {"id": 1, "method": "initialize", "params": {"protocolVersion": 7}}
     able = {**ask, "id": "2", "params": {"protocolVersion": 1, "clientCapabilities": {"terminal": True}}}
-    other = {"id": 3, "method": "session/new", "params": {}}
+    other: dict[str, Any] = {"id": 3, "method": "session/new", "params": {}}
     lines: Any = Lines(ask, able, other)
     calls: list[None] = []
     assert asyncio.run(answer_handshake(lines, lambda: calls.append(None))) == {"terminal": True}

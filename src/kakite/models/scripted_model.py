@@ -419,11 +419,17 @@ class ScriptedModel:
         if cue.turn.error:
             raise _build_error(self.name, cue.turn.error)
         reply = cue.reply(self.name)
-        for listener, text in ((on_thought, cue.turn.think), (on_text, reply.text)):
-            for word in split_words(text) if listener and on_text else ():
-                listener(word)
-                await asyncio.sleep(0)
+        if on_text is not None:
+            for listener, text in ((on_thought, cue.turn.think), (on_text, reply.text)):
+                await _stream_words(text, listener)
         return reply
+
+
+async def _stream_words(text: str, listener: OnText | None) -> None:
+    if listener is not None:
+        for word in split_words(text):
+            listener(word)
+            await asyncio.sleep(0)
 
 
 def split_words(text: str) -> list[str]:

@@ -49,19 +49,19 @@ class Acpx:
             stdout=asyncio.subprocess.PIPE,
         )
 
-    async def run(self, *words: str) -> list[Any]:
-        return await read_messages(await self.start(*words))
+    async def run(self, *words: str, code: int = 0) -> list[Any]:
+        return await read_messages(await self.start(*words), code)
 
     async def wait_until_gone(self) -> None:
         """Wait until neither the agent nor the process that kept it is there."""
         await until(lambda: not list_processes("acp", self.server.openai_url))
 
 
-async def read_messages(process: asyncio.subprocess.Process) -> list[Any]:
-    """Return the messages that a program printed, once it has ended well."""
+async def read_messages(process: asyncio.subprocess.Process, code: int = 0) -> list[Any]:
+    """Return the messages that a program printed, once it has ended with this exit code."""
     async with asyncio.timeout(WITHIN):
         printed, _ = await process.communicate()
-    assert process.returncode == 0, printed
+    assert process.returncode == code, printed
     return [json.loads(line) for line in printed.splitlines() if line.startswith(b"{")]
 
 
@@ -103,7 +103,7 @@ async def test_acpx_cancels_a_command_and_a_refusal_changes_nothing(node: Node, 
         messages = await read_messages(turn)
         assert messages[-1]["result"]["stopReason"] == "cancelled"
         os.close(gate)
-        refused = await acpx.run("--deny-all", "prompt", "make a 2")
+        refused = await acpx.run("--deny-all", "prompt", "make a 2", code=5)  # all was denied
         assert refused[-1]["result"]["stopReason"] == "end_turn"
         assert (root / "a.py").read_text(encoding="utf-8") == "a = 1\n"
         await acpx.wait_until_gone()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kakite.cli.exit_codes import run_until_signal
 from kakite.cli.options import GivenFlags, add_setting_options
 from kakite.errors import ExternalError, UsageError
+from kakite.http.shutdown import end_process
 
 if TYPE_CHECKING:
     from kakite.agent.acp.transport import LineTransport
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from kakite.host.config.model import ServerEntry
     from kakite.models.model import Model
 
-CLOSE_TIMEOUT = 4.0
+CLOSE_TIMEOUT = 3.5
 """Seconds for the sessions to end in order once the editor is gone."""
+END_TIMEOUT = 4.0
+"""Seconds after which the process ends in any case, counted from when the editor is gone."""
 
 
 @add_setting_options(setup=None, max_turns=None)
@@ -57,7 +60,7 @@ async def _serve(given: Mapping[str, object]) -> None:
     from kakite.agent.acp.transport import open_transport
 
     _reserve_standard_output()
-    transport = await open_transport()
+    transport = await open_transport(_end_in_time)
     sys.stdout = sys.stderr
     # A daemon: an editor that goes at once does not wait for it.
     loading = threading.Thread(target=_load_sessions, daemon=True)
@@ -67,6 +70,13 @@ async def _serve(given: Mapping[str, object]) -> None:
     if loading.ident is not None:
         await asyncio.to_thread(loading.join)
     await _serve_sessions(given, transport, capabilities)
+
+
+def _end_in_time() -> None:
+    """End the process soon, whatever hangs, also a thread, which nobody can cancel: the editor is gone."""
+    killer = threading.Timer(END_TIMEOUT, end_process, [0])
+    killer.daemon = True
+    killer.start()
 
 
 def _load_sessions() -> None:
@@ -81,18 +91,14 @@ async def _serve_sessions(
     from acp import run_agent, schema
 
     from kakite.agent.acp.agent import AcpAgent
-    from kakite.http.shutdown import end_process
 
     agent: Any = AcpAgent(_SettingsFactory(given=given))  # its methods are found by name
     agent.note_client(schema.ClientCapabilities.model_validate(capabilities))
     try:
         await run_agent(agent, transport, use_unstable_protocol=True)
     finally:
-        # Whatever hangs, also a thread, which nobody can cancel: the editor is gone, and so are we.
-        killer = threading.Timer(CLOSE_TIMEOUT + 0.5, end_process, [0])
-        killer.daemon = True
-        killer.start()
         await asyncio.wait([asyncio.ensure_future(agent.close())], timeout=CLOSE_TIMEOUT)
+    end_process(0)  # the interpreter takes seconds to end in order, and nothing is left to do
 
 
 def _reserve_standard_output() -> None:

@@ -10,6 +10,7 @@ import json
 import logging
 import sys
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -38,10 +39,16 @@ _MESSAGES = {-32700: "Parse error", -32600: "Invalid request"}
 class LineTransport:
     """JSON-RPC messages over two streams. A Transport of the SDK."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Use a reader whose limit is ``MAX_LINE_BYTES``."""
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        on_end: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Use a reader whose limit is ``MAX_LINE_BYTES``. ``on_end`` is called when the editor is gone."""
         self._reader = reader
         self._writer = writer
+        self._on_end = on_end
         self._lock = asyncio.Lock()
         self._again = deque[dict[str, Any]]()
 
@@ -56,6 +63,7 @@ class LineTransport:
             if error is None:
                 return message
             await self._refuse(message.get("id"), error)
+        self._on_end()
         return None
 
     def give_again(self, message: dict[str, Any]) -> None:
@@ -105,7 +113,7 @@ class LineTransport:
             await self._refuse(None, LineError(-32600, f"the message has more than {MAX_LINE_BYTES} bytes"))
 
 
-async def open_transport() -> LineTransport:
+async def open_transport(on_end: Callable[[], object]) -> LineTransport:
     """Return the transport over this process's standard input and output."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
@@ -114,7 +122,7 @@ async def open_transport() -> LineTransport:
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), sys.stdout
     )
-    return LineTransport(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+    return LineTransport(reader, asyncio.StreamWriter(transport, protocol, None, loop), on_end)
 
 
 def parse_message(line: bytes) -> tuple[dict[str, Any], LineError | None]:

@@ -33,6 +33,8 @@ class Editor:
     answer: str = "once"
     shown: list[Any] = field(default_factory=list[Any])
     questions: list[schema.ToolCallUpdate] = field(default_factory=list[schema.ToolCallUpdate])
+    offered: list[dict[str, tuple[str, str]]] = field(default_factory=list[Any])
+    """Of each question: the options' kinds and names, by their ids."""
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     hold: bool = False
     """Whether questions stay open until the turn is cancelled."""
@@ -40,6 +42,10 @@ class Editor:
     """What is filled into forms; None: they are declined."""
     forms: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     has_forms: bool = False
+    buffers: dict[str, str] | None = None
+    """The texts that are open, by their paths; None: it does not offer its files."""
+    saves: bool = True
+    """Whether what is written goes to the disk at once."""
 
     async def session_update(self, session_id: str, update: Any, **_more: Any) -> None:
         assert session_id
@@ -53,7 +59,8 @@ class Editor:
         self.asked.set()
         if self.hold:
             await asyncio.Event().wait()
-        known = {option.option_id for option in options}
+        known = {option.option_id: (option.kind, option.name) for option in options}
+        self.offered.append(known)
         if self.answer in known:
             outcome: Any = schema.AllowedOutcome(outcome="selected", option_id=self.answer)
         else:
@@ -65,6 +72,28 @@ class Editor:
         if self.filled is None:
             return schema.DeclineElicitationResponse(action="decline")
         return schema.AcceptElicitationResponse(action="accept", content=self.filled)
+
+    async def read_text_file(self, path: str, session_id: str, **_more: Any) -> schema.ReadTextFileResponse:
+        assert session_id
+        assert self.buffers is not None
+        text = self.buffers.get(path)
+        if text is None:
+            raise (
+                RequestError(-32603, "the file is locked")
+                if path.endswith("locked.py")
+                else (RequestError.resource_not_found(path))
+            )
+        return schema.ReadTextFileResponse(content=text)
+
+    async def write_text_file(
+        self, content: str, path: str, session_id: str, **_more: Any
+    ) -> schema.WriteTextFileResponse:
+        assert session_id
+        assert self.buffers is not None
+        self.buffers[path] = content
+        if self.saves:
+            Path(path).write_text(content, encoding="utf-8")
+        return schema.WriteTextFileResponse()
 
     def of_kind(self, kind: str) -> list[Any]:
         return [each for each in self.shown if each.session_update == kind]
@@ -108,7 +137,11 @@ async def connected(
         ),
     ):
         forms = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
-        able = schema.ClientCapabilities(elicitation=forms if editor.has_forms else None)
+        has_files = editor.buffers is not None
+        able = schema.ClientCapabilities(
+            elicitation=forms if editor.has_forms else None,
+            fs=schema.FileSystemCapabilities(read_text_file=has_files, write_text_file=has_files),
+        )
         await conn.initialize(protocol_version=1, client_capabilities=able)
         yield conn, process
 
@@ -138,6 +171,20 @@ async def test_a_prompt_is_answered_and_an_edit_is_shown_whole_before_it_is_made
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
 
 
+async def test_an_edit_of_two_files_shows_both_whole(home: Path, project: Path) -> None:
+    (project / "b.py").write_text("b = 1\n", encoding="utf-8")
+    edits = [{"path": name, "old_str": "1", "new_str": "2"} for name in ("a.py", "b.py")]
+    both = {"calls": [{"tool": "text_editor", "arguments": {"command": "edit", "edits": edits}}]}
+    editor = Editor()
+    with run_scenario_server(script(both, {"say": "Both."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
+    shown = [(str(project / f"{name}.py"), f"{name} = 1\n", f"{name} = 2\n") for name in "ab"]
+    for told in (editor.questions[0].content, editor.of_kind("tool_call_update")[0].content):
+        assert [(each.path, each.old_text, each.new_text) for each in told or []] == shown
+
+
 async def test_a_no_changes_nothing_and_the_model_hears_of_it(home: Path, project: Path) -> None:
     told = {"say": "All right.", "expect": {"tool_result": {"is_error": True, "contains": ["said no"]}}}
     editor = Editor(answer="nothing")
@@ -147,6 +194,52 @@ async def test_a_no_changes_nothing_and_the_model_hears_of_it(home: Path, projec
             await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
     assert editor.of_kind("tool_call_update")[0].status == "failed"
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+
+
+def run(command: str, **more: Any) -> dict[str, Any]:
+    return {"calls": [{"tool": "run_command", "arguments": {"command": command}}], **more}
+
+
+async def test_an_answer_for_always_holds_for_later_sessions_of_the_project_as_far_as_it_says(
+    home: Path, project: Path
+) -> None:
+    turns = [
+        run("cat a.py"),
+        run("cat b.py"),
+        run("touch b.py"),
+        {"say": "Done."},
+        run("cat a.py"),
+        {"say": "1."},
+    ]
+    editor, later = Editor(answer="always"), Editor()
+    with run_scenario_server(script(*turns)) as server:
+        for each in (editor, later):
+            async with connected(server, home, each) as (conn, _):
+                session = await conn.new_session(cwd=str(project), mcp_servers=[])
+                await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
+    assert editor.offered[0] == {
+        "once": ("allow_once", "Allow"),
+        "tool": ("allow_always", "Always allow run_command in this session"),
+        "always": ("allow_always", "Always allow cat … in this project"),
+        "no": ("reject_once", "Reject"),
+        "never": ("reject_always", "Always reject cat … in this session"),
+    }
+    assert [(each.raw_input or {})["command"] for each in editor.questions] == ["cat a.py", "touch b.py"]
+    assert later.questions == []
+
+
+async def test_a_no_for_always_is_for_the_session_and_asks_no_more(home: Path, project: Path) -> None:
+    wide = "echo 1 > b.py"  # no beginning of it could be let go: the answer is for exactly this
+    turns = [run("cat a.py"), run("cat b.py"), run(wide), run(wide), {"say": "Done."}]
+    editor = Editor(answer="never")
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
+    assert [(each.raw_input or {})["command"] for each in editor.questions] == ["cat a.py", wide]
+    assert editor.offered[1].keys() == {"once", "tool", "no", "never"}
+    assert [each.status for each in editor.of_kind("tool_call_update")] == ["failed"] * 4
+    assert not (project / "b.py").exists()
 
 
 async def test_a_turn_is_cancelled_while_a_question_is_open(home: Path, project: Path) -> None:
@@ -204,6 +297,17 @@ ASK = {
     "question": "Which colour?",
     "choices": [{"label": "red", "description": "like fire"}, {"label": "blue"}],
 }
+
+
+async def test_what_the_model_thinks_is_shown_apart_from_what_it_says(home: Path, project: Path) -> None:
+    editor = Editor()
+    with run_scenario_server(script({"think": "What may it be?", "say": "It is 1."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("what is it?")])
+    thoughts = editor.of_kind("agent_thought_chunk")
+    assert "".join(each.content.text for each in thoughts) == "What may it be?"
+    assert editor.text() == "It is 1."
 
 
 @pytest.mark.parametrize(
@@ -272,6 +376,54 @@ async def test_the_calls_of_a_sub_agent_are_shown_with_its_task(home: Path, proj
     ]
     assert editor.text() == "1."
     assert editor.questions == []
+
+
+def view(path: str, **more: Any) -> dict[str, Any]:
+    return {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": path}}], **more}
+
+
+def told(*parts: str, is_error: bool = False) -> dict[str, Any]:
+    return {"expect": {"tool_result": {"is_error": is_error, "contains": parts}}}
+
+
+@pytest.mark.parametrize("saves", [True, False])
+async def test_what_the_editor_has_not_saved_is_what_is_read_and_written(
+    home: Path, project: Path, saves: bool
+) -> None:
+    path = str(project / "a.py")
+    undo = {"calls": [{"tool": "text_editor", "arguments": {"command": "undo_edit", "path": "a.py"}}]}
+    turns = [
+        view("a.py", expect={"last_contains": ["unsaved = 1"]}),
+        edit(**told("unsaved = 1")),
+        run("cat a.py", **told("unsaved = 2")),
+        {**undo, **told("2" if saves else "a = 1")},
+        {"say": "Taken back.", **told("unsaved = 1")},
+    ]
+    editor = Editor(answer="tool", buffers={path: "unsaved = 1\n"}, saves=saves)
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("make @a.py a 2")])
+        assert server.violations == ()
+    assert editor.text() == "Taken back."
+    assert editor.buffers == {path: "unsaved = 1\n"}
+    shown: Any = (editor.questions[0].content or [])[0]
+    assert (shown.path, shown.old_text, shown.new_text) == (path, "unsaved = 1\n", "unsaved = 2\n")
+    results = [each.content[0] for each in editor.of_kind("tool_call_update")]
+    diffs = [(each.path, each.old_text, each.new_text) for each in results if each.type == "diff"]
+    assert diffs == [(path, "unsaved = 1\n", "unsaved = 2\n"), (path, "unsaved = 2\n", "unsaved = 1\n")]
+
+
+async def test_a_file_that_the_editor_refuses_is_told_and_the_turn_goes_on(home: Path, project: Path) -> None:
+    (project / "locked.py").write_text("x\n", encoding="utf-8")
+    turns = [view("locked.py"), {"say": "I see.", **told("buffer_failed", "is locked", is_error=True)}]
+    editor = Editor(buffers={})
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
+        assert server.violations == ()
+    assert editor.text() == "I see."
 
 
 async def test_modes_are_switched_and_links_and_pictures_go_along(home: Path, project: Path) -> None:

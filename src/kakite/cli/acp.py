@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +19,10 @@ from kakite.cli.exit_codes import run_until_signal
 from kakite.cli.options import GivenFlags, add_setting_options
 from kakite.cli.session_setup import SessionPlace
 from kakite.errors import ExternalError, UsageError
+from kakite.http.shutdown import end_process
 
 if TYPE_CHECKING:
+    from kakite.agent.acp.transport import LineTransport
     from kakite.agent.observe.events import RunListener
     from kakite.agent.run.state import RunState, Task
     from kakite.agent.run.store import RunFolder
@@ -28,8 +31,10 @@ if TYPE_CHECKING:
     from kakite.host.config.model import ServerEntry
     from kakite.models.model import Model
 
-CLOSE_TIMEOUT = 4.0
+CLOSE_TIMEOUT = 3.5
 """Seconds for the sessions to end in order once the editor is gone."""
+END_TIMEOUT = 4.0
+"""Seconds after which the process ends in any case, counted from when the editor is gone."""
 
 
 Worktree = Annotated[
@@ -65,25 +70,49 @@ def acp(*, worktree: Worktree = False, given: GivenFlags) -> None:
 
 
 async def _serve(factory: _SettingsFactory) -> None:
-    from acp import run_agent
-    from acp.stdio import stdio_streams
-
-    from kakite.agent.acp.agent import AcpAgent
-    from kakite.agent.acp.transport import MAX_LINE_BYTES, LineTransport
-    from kakite.http.shutdown import end_process
+    from kakite.agent.acp.handshake import answer_handshake
+    from kakite.agent.acp.transport import open_transport
 
     _reserve_standard_output()
-    reader, writer = await stdio_streams(limit=MAX_LINE_BYTES)
+    transport = await open_transport(_end_in_time)
     sys.stdout = sys.stderr
+    # A daemon: an editor that goes at once does not wait for it.
+    loading = threading.Thread(target=_load_sessions, daemon=True)
+    capabilities = await answer_handshake(transport, loading.start)
+    if capabilities is None:
+        return
+    if loading.ident is not None:
+        await asyncio.to_thread(loading.join)
+    await _serve_sessions(factory, transport, capabilities)
+
+
+def _end_in_time() -> None:
+    """End the process soon, whatever hangs, also a thread, which nobody can cancel: the editor is gone."""
+    killer = threading.Timer(END_TIMEOUT, end_process, [0])
+    killer.daemon = True
+    killer.start()
+
+
+def _load_sessions() -> None:
+    """Import what sessions need, while the editor has its answer and is not waiting."""
+    import_module("kakite.agent.acp.agent")
+    import_module("kakite.agent.acp.open_session")
+
+
+async def _serve_sessions(
+    factory: _SettingsFactory, transport: LineTransport, capabilities: Mapping[str, Any]
+) -> None:
+    from acp import run_agent, schema
+
+    from kakite.agent.acp.agent import AcpAgent
+
     agent: Any = AcpAgent(factory)  # its methods are found by name
+    agent.note_client(schema.ClientCapabilities.model_validate(capabilities))
     try:
-        await run_agent(agent, LineTransport(reader, writer), use_unstable_protocol=True)
+        await run_agent(agent, transport, use_unstable_protocol=True)
     finally:
-        # Whatever hangs, also a thread, which nobody can cancel: the editor is gone, and so are we.
-        killer = threading.Timer(CLOSE_TIMEOUT + 0.5, end_process, [0])
-        killer.daemon = True
-        killer.start()
         await asyncio.wait([asyncio.ensure_future(agent.close())], timeout=CLOSE_TIMEOUT)
+    end_process(0)  # the interpreter takes seconds to end in order, and nothing is left to do
 
 
 def _reserve_standard_output() -> None:

@@ -2,6 +2,7 @@
 
 from kakite.state_paths import ensure_state_folder, get_state_path
 from kakite.workspace.atomic_file import READ_LIMIT
+from kakite.workspace.buffers import Buffers, make_buffer_error
 from kakite.workspace.content import File, compute_version, format_diff
 from kakite.workspace.edit_log import (
     RETENTION_DAYS,
@@ -25,6 +26,7 @@ __all__ = [
     "READ_LIMIT",
     "RETENTION_DAYS",
     "Author",
+    "Buffers",
     "EditLog",
     "Entry",
     "File",
@@ -47,5 +49,6 @@ __all__ = [
     "get_state_path",
     "has_openat2",
     "list_writes",
+    "make_buffer_error",
     "open_edit_log",
 ]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kakite.workspace import openat2
+from kakite.workspace.buffers import Buffers, read_as_saved
 from kakite.workspace.content import compute_version
 from kakite.workspace.errors import WorkspaceError
 
@@ -43,6 +44,8 @@ class FileSlot:
     """Absolute, the identity of the file for its history."""
     made: int = 0
     """How many of the folders above were made for it."""
+    buffers: Buffers | None = None
+    """Of an editor, whose unsaved text is the file's content; None: the disk counts."""
 
     @property
     def made_folders(self) -> list[str]:
@@ -116,9 +119,10 @@ def read_content(place: FileSlot, path: str) -> tuple[bytes | None, os.stat_resu
     except FileNotFoundError:
         return None, None
     try:
-        return read_regular(file, path), os.fstat(file)
+        data, status = read_regular(file, path), os.fstat(file)
     finally:
         os.close(file)
+    return data if place.buffers is None else read_as_saved(place.buffers, place.key, data), status
 
 
 def require_writable(place: FileSlot, *, exists: bool) -> None:
@@ -287,7 +291,7 @@ def _read_version(place: FileSlot, name: str) -> str | None:
 def _try_read(place: FileSlot, name: str) -> bytes | Literal[""] | None:
     """Return what has this name; an empty text if that is no file to be read, None if nothing has."""
     try:
-        return read_content(replace(place, name=name), name)[0]
+        return read_content(replace(place, name=name, buffers=None), name)[0]
     except (OSError, WorkspaceError):
         return ""  # a link, a folder, a device: not the file that was read
 

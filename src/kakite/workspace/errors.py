@@ -14,7 +14,8 @@ class WorkspaceError(KakiteError):
 
     Codes: ``bad_path``, ``path_escapes``, ``file_not_found``, ``file_exists``, ``is_a_directory``,
     ``not_a_directory``, ``not_a_file``, ``is_a_mount``, ``too_large``, ``write_denied``, ``no_permission``,
-    ``stale``, ``busy``, ``nothing_to_undo``, ``no_root``, ``root_gone``, ``history_failed``, ``io_failed``.
+    ``stale``, ``busy``, ``nothing_to_undo``, ``no_root``, ``root_gone``, ``history_failed``, ``io_failed``,
+    ``buffer_failed``, ``buffer_unsaved``.
     """
 
     code = "io_failed"

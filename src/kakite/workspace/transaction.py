@@ -23,6 +23,7 @@ from kakite.workspace.atomic_file import (
     swap_in,
     write_beside,
 )
+from kakite.workspace.buffers import Buffers, decode, is_text, make_unsaved_error, write_to_buffer
 from kakite.workspace.content import compute_version, format_diff
 from kakite.workspace.edit_log import EditLog
 from kakite.workspace.edit_log_rows import Author, Intent, LoggedWrite, NewIntent
@@ -48,10 +49,17 @@ class PlannedWrite:
     last: LoggedWrite | None = None
     """The last of the writes that are taken back."""
 
+    @property
+    def buffers(self) -> Buffers | None:
+        """The editor that is given the new text; None: it is written to the disk."""
+        buffers = self.place.buffers
+        is_edit = is_text(self.before) and is_text(self.after)
+        return buffers if is_edit and buffers is not None and buffers.can_write else None
+
     def to_step(self) -> WriteStep:
         """Return it with a temporary name."""
         return WriteStep(
-            place=self.place,
+            place=replace(self.place, buffers=None),
             said=self.said,
             old=_get_version(self.before, self.versions[0]),
             new=_get_version(self.after, self.versions[1]),
@@ -70,26 +78,65 @@ def commit_writes(plans: Sequence[PlannedWrite], history: EditLog, *, by: Author
     told = [_build_intent(plan, step) for plan, step in zip(plans, steps, strict=True)]
     intents = history.begin(told, by=by, undo=undo)
     tried: list[WriteStep] = []
+    shown: list[PlannedWrite] = []
     try:
         for plan, step in zip(plans, steps, strict=True):
-            if plan.after is not None:
+            _require_saved(plan, step)
+            if plan.after is not None and plan.buffers is None:
                 with translate_os_errors(plan.said):
                     write_beside(step.place, step.temporary, plan.after, plan.status, plan.mode)
-        for step in steps:
+        for plan, step in zip(plans, steps, strict=True):
             tried.append(step)
+            if plan.buffers is not None:
+                _write_to_editor(plan)
+                shown.append(plan)
+                continue
             with translate_os_errors(step.said):
                 swap_in(step)
                 os.fsync(step.place.folder)
         if len(steps) > 1:
             history.commit(intents)  # from here on nothing is taken back
     except BaseException as error:
+        _take_back_in_editor(shown)
         _give_up(error, list(zip(intents, steps, strict=True)), tried, history)
         raise
     _clear_all(steps)
     _remove_made_folders([step for step in steps if step.new is None])
+    _show_created(plans)
     contents = {plan.place.key: plan.after for plan in plans if plan.after is not None}
     with suppress(WorkspaceError):  # it is written; whoever looks next tells the edit log
         history.finish([(intent, True) for intent in intents], contents)
+
+
+def _require_saved(plan: PlannedWrite, step: WriteStep) -> None:
+    """Refuse what only the disk can be given, where an editor has unsaved changes of the file."""
+    if plan.place.buffers is None or plan.buffers is not None or plan.before is None:
+        return
+    with translate_os_errors(plan.said):
+        disk, _ = read_content(step.place, plan.said)
+    if disk != plan.before:
+        raise make_unsaved_error(plan.said)
+
+
+def _write_to_editor(plan: PlannedWrite) -> None:
+    assert plan.buffers is not None
+    if not write_to_buffer(plan.buffers, plan.place.key, plan.before or b"", plan.after or b""):
+        raise make_stale_error(plan.said)
+
+
+def _take_back_in_editor(plans: Sequence[PlannedWrite]) -> None:
+    for plan in reversed(plans):
+        with suppress(WorkspaceError):  # then somebody wrote there meanwhile, or the editor is gone
+            _write_to_editor(replace(plan, before=plan.after, after=plan.before))
+
+
+def _show_created(plans: Sequence[PlannedWrite]) -> None:
+    """Tell the editor of new files, which are on the disk already, so that it can show what was made."""
+    for plan in plans:
+        buffers = plan.place.buffers
+        if buffers is not None and buffers.can_write and plan.before is None and is_text(plan.after):
+            with suppress(WorkspaceError):
+                buffers.write(plan.place.key, decode(plan.after or b""))
 
 
 def recover_writes(steps: Sequence[tuple[Intent, WriteStep]], history: EditLog) -> None:

@@ -22,6 +22,7 @@ from kakite.workspace.atomic_file import (
     remove_folders,
     require_size,
 )
+from kakite.workspace.buffers import Buffers, read_as_saved
 from kakite.workspace.content import File, compute_version
 from kakite.workspace.edit_log import EditLog
 from kakite.workspace.edit_log_rows import Author, Intent
@@ -100,6 +101,8 @@ class Workspace:
         self._narrowed = ""
         """The absolute path of the folder that a view is of; empty: all of the workspace."""
         self._denied = DenyList(denied)
+        self.buffers: Buffers | None = None
+        """Files that an editor has open; None: there is no editor."""
         self.history = history or EditLog(None)
         self.history.set_roots(self.roots)
         state = self.history.state
@@ -164,8 +167,11 @@ class Workspace:
         Raises:
             WorkspaceError: it is not there, not a file, too large, or out of the workspace.
         """
-        with self._open_path(path, os.O_RDONLY | os.O_NONBLOCK) as (_, file, real):
+        with self._open_path(path, os.O_RDONLY | os.O_NONBLOCK) as (root, file, real):
             data = read_regular(file, path)
+            key = root.get_key(real)
+        if self.buffers is not None:
+            data = read_as_saved(self.buffers, key, data)
         return File(path=real, data=data, version=compute_version(data))
 
     def find(self, path: str) -> File | None:
@@ -538,6 +544,7 @@ class Workspace:
                     path=real,
                     key=root.get_key(real),
                     made=len(made),
+                    buffers=self.buffers if checked else None,
                 )
             if link.startswith("/"):
                 raise OSError(errno.EXDEV, "absolute link")

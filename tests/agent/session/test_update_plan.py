@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.acp.updates import EditedFiles, iter_replay
+from kakite.agent.acp.edited_files import EditedFiles
+from kakite.agent.acp.updates import iter_replay
 from kakite.agent.observe.event_log import build_event_log, redact_events
 from kakite.agent.observe.events import PlanUpdated
 from kakite.agent.observe.renderers.html import render_html

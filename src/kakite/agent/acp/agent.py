@@ -13,14 +13,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from acp import PROTOCOL_VERSION, RequestError, schema
+from acp import RequestError, schema
 
-from kakite import __version__
+from kakite.agent.acp.handshake import AUTH_METHOD, build_initialize_answer
 from kakite.agent.acp.options import COMPACT, MODES, build_commands, build_modes, build_options
 from kakite.errors import KakiteError
 
 if TYPE_CHECKING:
-    from kakite.agent.acp.open_session import AcpClient, OpenSession
+    from kakite.agent.acp.open_session import OpenSession
+    from kakite.agent.acp.permissions import AcpClient
     from kakite.agent.run.state import RunState, Task
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.prepared import PreparedSession
@@ -90,6 +91,8 @@ class AcpAgent:
         self._client: AcpClient | None = None
         self._sessions: dict[str, OpenSession] = {}
         self._has_forms = False
+        self._files: schema.FileSystemCapabilities | None = None
+        """What the editor can do with files that it has open."""
 
     def on_connect(self, conn: Any) -> None:
         """Take the connection to the editor."""
@@ -108,29 +111,18 @@ class AcpAgent:
         **_more: Any,
     ) -> schema.InitializeResponse:
         """Say what this agent can do, and take note of what the editor can."""
-        forms = client_capabilities.elicitation if client_capabilities else None
+        self.note_client(client_capabilities)
+        return schema.InitializeResponse.model_validate(build_initialize_answer())
+
+    def note_client(self, capabilities: schema.ClientCapabilities | None) -> None:
+        """Take note of what the editor can do."""
+        forms = capabilities.elicitation if capabilities else None
         self._has_forms = forms is not None and forms.form is not None
-        capabilities = schema.AgentCapabilities(
-            load_session=True,
-            mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
-            prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
-            session_capabilities=schema.SessionCapabilities(
-                list=schema.SessionListCapabilities(),
-                resume=schema.SessionResumeCapabilities(),
-                close=schema.SessionCloseCapabilities(),
-                fork=schema.SessionForkCapabilities(),
-            ),
-        )
-        return schema.InitializeResponse(
-            protocol_version=PROTOCOL_VERSION,
-            agent_capabilities=capabilities,
-            agent_info=schema.Implementation(name="kakite", title="Kakite", version=__version__),
-            auth_methods=[_build_auth_method()],
-        )
+        self._files = capabilities.fs if capabilities else None
 
     async def authenticate(self, method_id: str, **_more: Any) -> schema.AuthenticateResponse:
         """Look whether there is a key; whether it is right shows when it is used."""
-        if method_id != _AUTH_METHOD:
+        if method_id != AUTH_METHOD:
             raise RequestError.invalid_params({"methodId": f"there is no method `{method_id}`"})
         try:
             await asyncio.to_thread(self._factory.check_model)
@@ -314,6 +306,7 @@ class AcpAgent:
                 lambda approver, listener: self._factory.prepare(
                     project, approver, listener, stored, entries
                 ),
+                self._files,
             )
         except KakiteError as error:
             raise _to_request_error(error) from error
@@ -341,19 +334,6 @@ class AcpAgent:
             return await opened.start()
         except KakiteError as error:
             raise _to_request_error(error) from error
-
-
-_AUTH_METHOD = "environment"
-
-
-def _build_auth_method() -> schema.EnvVarAuthMethod | schema.AuthMethodAgent:
-    names = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY")
-    return schema.AuthMethodAgent(
-        id=_AUTH_METHOD,
-        name="Key in the environment",
-        description=f"Set {', '.join(names)}, whichever your model needs, where your editor starts Kakite; "
-        "name the model with --model or in your settings",
-    )
 
 
 def _check_folder(cwd: str) -> Path:

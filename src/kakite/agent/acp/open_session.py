@@ -7,65 +7,33 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from acp import RequestError, schema
 
 from kakite.agent.acp.content import to_message_parts
-from kakite.agent.acp.questions import (
-    build_question_call,
-    build_question_form,
-    build_question_options,
-    parse_form_answer,
-    parse_option_answer,
-)
+from kakite.agent.acp.edited_files import EditedFiles
+from kakite.agent.acp.editor_buffers import EditorBuffers
+from kakite.agent.acp.permissions import AcpClient, PermissionApprover
 from kakite.agent.acp.updates import (
-    EditedFiles,
     Update,
-    get_tool_kind,
     iter_replay,
     iter_updates,
-    list_locations,
     message_chunk,
 )
 from kakite.agent.context_holder import ContextHolder
 from kakite.agent.observe.event_log import build_event_log
 from kakite.agent.observe.events import RunEvent, RunListener, ToolCallEvent
-from kakite.agent.run.machine import describe_question
 from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder
 from kakite.agent.session.context import SlashCommand
-from kakite.agent.session.person_questions import PersonQuestion
 from kakite.agent.session.prepared import PreparedSession, discard_unused
 from kakite.agent.session.session import Session
-from kakite.host import ApprovalRequest, ApprovalResponse
 from kakite.models.messages import UserMessage
 
 log = logging.getLogger(__name__)
-
-
-class AcpClient(Protocol):
-    """What we ask of the editor."""
-
-    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
-        """Show an update."""
-        ...
-
-    async def request_permission(
-        self,
-        session_id: str,
-        tool_call: schema.ToolCallUpdate,
-        options: list[schema.PermissionOption],
-        **kwargs: Any,
-    ) -> schema.RequestPermissionResponse:
-        """Ask the person about a call."""
-        ...
-
-    async def create_elicitation(self, message: str, mode: Any, **kwargs: Any) -> Any:
-        """Ask the person to fill in a form. Only where the editor has forms."""
-        ...
 
 
 @dataclass(kw_only=True)
@@ -199,8 +167,11 @@ async def open_session(
     client: AcpClient,
     project: Path,
     prepare: Callable[[PermissionApprover, RunListener], PreparedSession],
+    offered: schema.FileSystemCapabilities | None = None,
 ) -> OpenSession:
     """Return a session that is held for this process; its sandbox and tools start with its first prompt.
+
+    ``offered`` is what the editor can do with files that it has open.
 
     Raises:
         RequestError: it is a session of another folder.
@@ -211,6 +182,18 @@ async def open_session(
     begun = prepared.run.task.repository
     if not await asyncio.to_thread(os.path.samefile, begun, project):
         raise RequestError.invalid_params({"cwd": f"the session is one of `{begun}`"})
+    if offered is not None and offered.read_text_file:
+        is_here = await asyncio.to_thread(os.path.samefile, prepared.project, project)
+        buffers = EditorBuffers(
+            client=client,
+            project=project if is_here else prepared.project,
+            can_write=bool(offered.write_text_file),
+            loop=asyncio.get_running_loop(),
+            session_id=prepared.deps.record.id,
+        )
+        opened.files.buffers = buffers
+        prepared.context.project.workspace.buffers = buffers
+        prepared = replace(prepared, deps=replace(prepared.deps, buffers=buffers))
     await opened.begin(prepared)
     return opened
 
@@ -219,65 +202,3 @@ async def open_session(
 async def _hold_record(record: RunFolder) -> AsyncGenerator[None]:
     with record.lock():
         yield
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionApprover:
-    """Asks the editor's person. A PersonApprover."""
-
-    opened: OpenSession
-
-    async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
-        """Ask for permission, and wait for the answer."""
-        opened, call = self.opened, question.call
-        await opened.flush()  # the call is shown before the question about it
-        shown = schema.ToolCallUpdate(
-            tool_call_id=call.id,
-            title=describe_question(call, question.diff),
-            kind=get_tool_kind(call.name, call.arguments),
-            status="pending",
-            content=opened.files.show_preview(call.id, question.diff) or None,
-            locations=list_locations(opened.files, call.arguments) or None,
-            raw_input=call.arguments,
-        )
-        try:
-            answer = await opened.client.request_permission(
-                opened.session_id, shown, _build_permission_options(question)
-            )
-        except RequestError as error:
-            reason = f"the editor could not ask: {error}"
-            return ApprovalResponse(allowed=False, reason=reason, nobody=True)
-        match answer.outcome:
-            case schema.AllowedOutcome(option_id="once"):
-                return ApprovalResponse(allowed=True)
-            case schema.AllowedOutcome(option_id="tool"):
-                return ApprovalResponse(allowed=True, remember="tool")
-            case _:
-                return ApprovalResponse(allowed=False, reason="the person said no")
-
-    async def ask_person(self, question: PersonQuestion) -> str | None:
-        """Ask the model's own question: by a form, or by a request for permission."""
-        opened = self.opened
-        await opened.flush()
-        try:
-            if opened.has_forms:
-                form = build_question_form(question, opened.session_id, opened.last_call)
-                return parse_form_answer(await opened.client.create_elicitation(question.text, form))
-            answer = await opened.client.request_permission(
-                opened.session_id,
-                build_question_call(question, opened.last_call),
-                build_question_options(question),
-            )
-        except RequestError as error:
-            log.warning("the editor could not ask: %s", error)
-            return None
-        return parse_option_answer(question, answer)
-
-
-def _build_permission_options(question: ApprovalRequest) -> list[schema.PermissionOption]:
-    always = f"Always allow {question.tool or question.call.name} in this session"
-    return [
-        schema.PermissionOption(option_id="once", name="Allow", kind="allow_once"),
-        schema.PermissionOption(option_id="tool", name=always, kind="allow_always"),
-        schema.PermissionOption(option_id="no", name="Reject", kind="reject_once"),
-    ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from acp import schema
 
-from kakite.agent.acp.updates import text_content
+from kakite.agent.acp.edited_files import text_content
 from kakite.agent.session.person_questions import PersonQuestion
 
 _NO_ANSWER = "none"

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
-
-from acp import RequestError
 
 log = logging.getLogger(__name__)
 
@@ -18,17 +20,42 @@ MAX_LINE_BYTES = 50 << 20
 """Bytes of a message: pictures travel inside."""
 
 
+@dataclass(frozen=True, slots=True)
+class LineError:
+    """What is wrong with a line, as an error of JSON-RPC. The SDK's own takes long to import."""
+
+    code: int
+    reason: str
+
+    def to_answer(self, request_id: object) -> dict[str, Any]:
+        """Return the answer that tells it."""
+        told = {"code": self.code, "message": _MESSAGES[self.code], "data": {"reason": self.reason}}
+        return {"jsonrpc": "2.0", "id": request_id, "error": told}
+
+
+_MESSAGES = {-32700: "Parse error", -32600: "Invalid request"}
+
+
 class LineTransport:
     """JSON-RPC messages over two streams. A Transport of the SDK."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Use a reader whose limit is ``MAX_LINE_BYTES``."""
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        on_end: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Use a reader whose limit is ``MAX_LINE_BYTES``. ``on_end`` is called when the editor is gone."""
         self._reader = reader
         self._writer = writer
+        self._on_end = on_end
         self._lock = asyncio.Lock()
+        self._again = deque[dict[str, Any]]()
 
     async def receive(self) -> dict[str, Any] | None:
         """Return the next message that is one; None at the end of the input, or where nobody reads us."""
+        if self._again:
+            return self._again.popleft()
         while (line := await self._read_line()) is not None:
             if not line.strip():
                 continue
@@ -36,7 +63,12 @@ class LineTransport:
             if error is None:
                 return message
             await self._refuse(message.get("id"), error)
+        self._on_end()
         return None
+
+    def give_again(self, message: dict[str, Any]) -> None:
+        """Let the next ``receive`` return this message, which was received already."""
+        self._again.append(message)
 
     async def send(self, message: dict[str, Any]) -> None:
         """Write a message.
@@ -57,9 +89,9 @@ class LineTransport:
     async def close(self) -> None:
         """Do nothing: the streams end with the process."""
 
-    async def _refuse(self, request_id: object, error: RequestError) -> None:
+    async def _refuse(self, request_id: object, error: LineError) -> None:
         try:
-            await self.send({"jsonrpc": "2.0", "id": request_id, "error": error.to_error_obj()})
+            await self.send(error.to_answer(request_id))
         except OSError as problem:
             log.warning("an answer was lost: %s", problem)
 
@@ -78,24 +110,35 @@ class LineTransport:
             if not too_long:
                 return line
             too_long = False
-            told = {"reason": f"the message has more than {MAX_LINE_BYTES} bytes"}
-            await self._refuse(None, RequestError.invalid_request(told))
+            await self._refuse(None, LineError(-32600, f"the message has more than {MAX_LINE_BYTES} bytes"))
 
 
-def parse_message(line: bytes) -> tuple[dict[str, Any], RequestError | None]:
+async def open_transport(on_end: Callable[[], object]) -> LineTransport:
+    """Return the transport over this process's standard input and output."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    # A writer waits by its protocol, and this is the public one that knows how.
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), sys.stdout
+    )
+    return LineTransport(reader, asyncio.StreamWriter(transport, protocol, None, loop), on_end)
+
+
+def parse_message(line: bytes) -> tuple[dict[str, Any], LineError | None]:
     """Return the message that a line holds, and what is wrong with it. Pure."""
     try:
         value: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return {}, RequestError.parse_error({"reason": str(error)})
+        return {}, LineError(-32700, str(error))
     if not isinstance(value, dict):
-        return {}, RequestError.invalid_request({"reason": "a message is an object"})
+        return {}, LineError(-32600, "a message is an object")
     message = cast("dict[str, Any]", value)
     known_id = message.get("id")
     if isinstance(known_id, bool) or not isinstance(known_id, str | int | None):
-        return {}, RequestError.invalid_request({"reason": "`id` is a string or a whole number"})
+        return {}, LineError(-32600, "`id` is a string or a whole number")
     problem = _find_problem(message)
-    return message, RequestError.invalid_request({"reason": problem}) if problem else None
+    return message, LineError(-32600, problem) if problem else None
 
 
 def _find_problem(message: dict[str, Any]) -> str:

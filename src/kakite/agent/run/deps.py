@@ -19,6 +19,7 @@ from kakite.host.policy.rules import RuleStore
 from kakite.models.model import Model
 from kakite.sandbox import ResourceLimits, Sandbox
 from kakite.tools.function_toolset import FunctionTool
+from kakite.workspace import Buffers
 
 OnFailure = Literal["continue", "fail"]
 """What becomes of a run whose editor is not there: it goes on with commands alone, or stops."""
@@ -73,6 +74,8 @@ class SessionDeps:
     """Where answers for always are kept: a session's; None: nowhere."""
     client_servers: tuple[ServerEntry, ...] = field(default=(), repr=False)
     """Servers that the person configured in the editor which drives a session. They are nowhere stored."""
+    buffers: Buffers | None = field(default=None, repr=False, compare=False)
+    """The project's files as the editor has them which drives a session; None: as they are on the disk."""
     skills: str = ""
     """The list of skills that the model is told of."""
     stream: bool = False

@@ -6,18 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from kakite.agent.observe.events import ResourceMissing
 from kakite.agent.run.deps import SessionDeps, ToolSettings
 from kakite.agent.run.prompt import PromptInputs, PromptPart, build_prompt_parts
 from kakite.agent.run.state import RunState
+from kakite.agent.toolsets.buffer_editor import BufferEditor
 from kakite.agent.toolsets.external import ExternalServers, build_unknown_tool_result, open_external_servers
 from kakite.agent.toolsets.sandbox_tools import EditorError, SandboxToolset
 from kakite.host import MODES, ApprovalConfig, ApprovedToolset, Rule
 from kakite.host.policy.matchers import PathContext
 from kakite.processes import Network
 from kakite.sandbox import Sandbox
-from kakite.tools.editor.edit_formats import EditFormat, resolve_format
+from kakite.tools.editor.edit_formats import EditFormat, EditorOptions, resolve_format
 from kakite.tools.function_toolset import FunctionToolset
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
@@ -35,6 +37,7 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
         partial(sandbox.build_process_spec, env=run.environment),
         partial(_build_serve_command, sandbox, tooling, edit_format),
         lambda error: parts.listener(ResourceMissing(what="editor", code=error.code, message=error.message)),
+        in_process=_build_in_process_editor(run, parts, edit_format),
     )
     stack.push_async_callback(toolset.close)
     await toolset.open()
@@ -213,6 +216,17 @@ class RunToolset:
         if self._further and any(tool.name == call.name for tool in self._tools):
             return await self._further.call(call)
         return build_unknown_tool_result(call, [tool.name for tool in self._tools])
+
+
+def _build_in_process_editor(
+    run: RunState, parts: SessionDeps, edit_format: EditFormat
+) -> BufferEditor | None:
+    """Return the editor that works on what a person's editor has open; None where there is none."""
+    if parts.buffers is None:
+        return None
+    options = EditorOptions(format=edit_format, require_read=parts.tooling.require_read)
+    project = Path(run.task.repository)
+    return BufferEditor(project, parts.sandbox.project, parts.buffers, options, parts.tooling.environ)
 
 
 def _build_serve_command(

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from kakite.agent.run.deps import EditorSettings
 from kakite.agent.run.prompt import EditorKind
+from kakite.agent.toolsets.buffer_editor import BufferEditor
 from kakite.agent.toolsets.external import build_unknown_tool_result, detect_forge_tool
 from kakite.errors import ExternalError
 from kakite.host import ServerError, ServerToolset, connect
@@ -133,6 +134,8 @@ class SandboxToolset:
         launch: Callable[[tuple[str, ...]], ProcessSpec],
         serve: Callable[[str], tuple[str, ...]],
         on_trouble: Callable[[EditorError], None],
+        *,
+        in_process: BufferEditor | None = None,
     ) -> None:
         """Take what starts servers.
 
@@ -141,6 +144,7 @@ class SandboxToolset:
             launch: how a program is started in the sandbox, asked anew for every start.
             serve: the words that start Kakite's own server with these sets of tools.
             on_trouble: told when the editor is not there and the run goes on.
+            in_process: takes the place of Kakite's own editor in the sandbox.
         """
         self.trouble: EditorError | None = None
         """Why there is no editor, though there should be one."""
@@ -148,10 +152,11 @@ class SandboxToolset:
         self._launch = launch
         self._serve = serve
         self._on_trouble = on_trouble
-        self._editor: SupervisedServer | None = None
+        self._in_process = in_process
+        self._editor: SupervisedServer | BufferEditor | None = None
         self._shell: SupervisedServer | None = None
         """The same one as the editor, where that is Kakite's own."""
-        self._routes: dict[str, tuple[SupervisedServer, str]] = {}
+        self._routes: dict[str, tuple[SupervisedServer | BufferEditor, str]] = {}
         self._tools: tuple[Tool, ...] = ()
 
     @property
@@ -159,7 +164,7 @@ class SandboxToolset:
         """The editor that is in use now."""
         if self._editor is None:
             return "none"
-        return "own" if self._editor is self._shell else "other"
+        return "own" if self._editor in {self._shell, self._in_process} else "other"
 
     @property
     def name(self) -> str:
@@ -183,6 +188,9 @@ class SandboxToolset:
         elif self._choice.command:
             self._shell = await self._start_server("shell")
             await self._open_editor()
+        elif self._in_process is not None:
+            self._shell = await self._start_server("shell")
+            await self._open_in_process(self._in_process)
         else:
             await self._open_both()
         self._tools = await self._route()
@@ -223,6 +231,14 @@ class SandboxToolset:
             self._lose(error)
             self._shell = await self._start_server("shell")
 
+    async def _open_in_process(self, editor: BufferEditor) -> None:
+        try:
+            await editor.start()
+        except ServerError as error:
+            self._lose(error)
+        else:
+            self._editor = editor
+
     async def _open_editor(self) -> None:
         choice = self._choice
         editor = SupervisedServer(
@@ -254,7 +270,7 @@ class SandboxToolset:
         self.trouble = trouble
         self._on_trouble(trouble)
 
-    async def _go_on_without(self, server: SupervisedServer, error: ServerError) -> None:
+    async def _go_on_without(self, server: SupervisedServer | BufferEditor, error: ServerError) -> None:
         self._lose(error)
         await server.stop()
         self._editor = None
@@ -263,10 +279,11 @@ class SandboxToolset:
             self._shell = await self._start_server("shell")
         await self._route()
 
-    async def _list_offered_tools(self) -> list[tuple[SupervisedServer, str, Tool]]:
+    async def _list_offered_tools(self) -> list[tuple[SupervisedServer | BufferEditor, str, Tool]]:
         """Return the tools that there are now, each with its server and the model's name for it."""
         assert self._shell is not None
         commands = await self._shell.list_tools()
+        offered: list[tuple[SupervisedServer | BufferEditor, str, Tool]]
         offered = [(self._shell, tool.name, tool) for tool in commands]
         if self._editor is None or self._editor is self._shell:
             return offered

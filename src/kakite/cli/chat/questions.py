@@ -14,7 +14,7 @@ from kakite.agent.session.person_questions import PersonQuestion
 from kakite.cli.console import escape_control, escape_one_line, format_value, wrap_rows
 from kakite.cli.prompts import render_diff_rows, render_question_rows
 from kakite.host import ApprovalRequest, Rule
-from kakite.host.policy.matchers import CommandPrefix
+from kakite.host.policy.rules import describe_scope
 from kakite.terminal_text import quote_command
 from kakite.tools.toolset import ToolCall
 
@@ -67,10 +67,7 @@ def _to_git_diff(diff: str) -> str:
 
 def format_rule_scope(rule: Rule) -> str:
     """Return what a rule is about, in a few words: ``pytest … in this project``."""
-    command = rule.arguments.get("command")
-    what = f"{command.words} …" if isinstance(command, CommandPrefix) else rule.tool
-    of = f" of {rule.server}" if rule.server else ""
-    return f"{escape_one_line(what)}{of} in this project"
+    return escape_one_line(describe_scope(rule))
 
 
 def render_person_question(question: PersonQuestion) -> Iterator[Text]:

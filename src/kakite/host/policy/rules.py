@@ -339,6 +339,13 @@ def make_exact_rule(decision: Decision, server: str, tool: str) -> Rule:
     return Rule(decision=decision, server=server, tool=re.sub(r"[*?\[]", r"[\g<0>]", tool))
 
 
+def describe_scope(rule: Rule) -> str:
+    """Return what a rule that an answer saves is about, in a few words: ``pytest … in this project``."""
+    command = rule.arguments.get("command")
+    what = f"{command.words} …" if isinstance(command, CommandPrefix) else rule.tool
+    return f"{what} of {rule.server} in this project" if rule.server else f"{what} in this project"
+
+
 def _check_object(given: object, what: str) -> Mapping[str, Any]:
     if not isinstance(given, dict) or not all(
         isinstance(name, str) for name in cast("dict[Any, Any]", given)

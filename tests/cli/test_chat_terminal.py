@@ -93,6 +93,7 @@ def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path,
             screen.press("make a 2" + ENTER)
             screen.wait_for("+a = 2")
             screen.wait_for_bottom("Allow this?")
+            screen.wait_for_bottom("or say why not")
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
             screen.press("y")
             screen.wait_for("✓ text_editor: str_replace a.py")

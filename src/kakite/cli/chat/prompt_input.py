@@ -22,7 +22,7 @@ from prompt_toolkit.input import create_input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import StdoutProxy
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 
 from kakite.cli.chat.git_branch import read_branch
 from kakite.cli.chat.line_input import edit_text
@@ -48,6 +48,7 @@ ESCAPE_TIMEOUT = 0.1
 """Seconds that Esc waits for a key that would make another one of both, as Alt-Enter."""
 SEQUENCE_TIMEOUT = 2.0
 """Seconds that Ctrl-X waits for the key that belongs to it."""
+_BETWEEN = " · "
 _MENTION = re.compile(r'(?:^|\s)@("?[^\s"]*)$')
 
 
@@ -215,7 +216,7 @@ class PromptInput:
         live = self._owner.view.format_live(_get_columns(), doing=not asked)
         lines = [("class:live", f"{live}\n")] if live else []
         if told := asked or self._owner.question_hint:
-            lines.append(("bold", f"{told}\n"))
+            lines.append(("bold", f"{wrap_parts(told, _get_columns())}\n"))
         return FormattedText([*lines, ("bold ansicyan", "› ")])
 
     def _format_toolbar(self) -> str:
@@ -292,9 +293,21 @@ def _build_answer_key(owner: PromptOwner, letter: str) -> Callable[[Any], None]:
 def join_to_fit(parts: Sequence[str], columns: int) -> str:
     """Return the parts of the status line, without those in the middle that have no room."""
     kept = list(parts)
-    while cell_len(text := " · ".join(kept)) > columns and len(kept) > 2:
+    while cell_len(text := _BETWEEN.join(kept)) > columns and len(kept) > 2:
         del kept[-2]
     return text
+
+
+def wrap_parts(text: str, columns: int) -> str:
+    """Return a text of several parts in rows that a terminal does not cut: a new row begins at a part."""
+    rows = [""]
+    for part in text.split(_BETWEEN):
+        longer = f"{rows[-1]}{_BETWEEN}{part}" if rows[-1] else part
+        if cell_len(longer) < columns:
+            rows[-1] = longer
+        else:
+            rows += chop_cells(part, columns - 1)
+    return "\n".join(filter(None, rows))
 
 
 def _get_columns() -> int:

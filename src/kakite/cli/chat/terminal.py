@@ -446,9 +446,7 @@ class ChatTerminal:
         """Show a question of the model with its choices, and return the answer."""
         from kakite.cli.chat.questions import render_person_question
 
-        self.view.console.print()
-        for row in render_person_question(question):
-            self.view.console.print(row)
+        self.view.show_person_question(render_person_question(question))
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._asked = question, answer
         if self._plain:

@@ -167,6 +167,18 @@ class ChatView:
         if len(shown) > self.console.height - _AROUND:
             self.note(f"(the question has {len(shown):,} rows: scroll up)")
 
+    def show_person_question(self, lines: Iterable[tuple[Text, Text]]) -> None:
+        """Show a question of the model: the rows of a line stand below its first word, not below its mark."""
+        self._print(Text(""))
+        for mark, text in lines:
+            if self.plain:
+                self._print(Text.assemble(mark, text))
+                continue
+            row = Table.grid()
+            row.add_column(no_wrap=True)
+            row.add_row(mark, text)
+            self._print(row)
+
     def note(self, text: str) -> None:
         """Show a line of ours."""
         self._print(Text(escape_control(text), style="dim"))

@@ -438,9 +438,10 @@ class Overheard:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         on_text: OnText | None = None,
+        on_thought: OnText | None = None,
     ) -> Reply:
         self.requests.append((instructions, tuple(messages), tuple(tools)))
-        return await self.model.reply(instructions, messages, tools, on_text)
+        return await self.model.reply(instructions, messages, tools, on_text, on_thought)
 
 
 async def test_what_a_provider_keeps_of_a_conversation_stays_valid_also_when_the_editor_is_lost(

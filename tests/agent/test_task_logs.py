@@ -44,6 +44,7 @@ def happened() -> list[events.RunEvent]:
         events.ResourceMissing(what="editor", code="server_failed", message=f"no {SECRET}"),
         events.ModelRequestStarted(turn=1),
         events.ModelTextDelta(text="piece"),
+        events.ModelThoughtDelta(text="piece"),
         events.PlanCreated(goal="g", steps=(f"use {SECRET}", "b")),
         build_reply_event(Reply(text=f"I know {SECRET}"), 1),
         build_call_event(call),

@@ -205,6 +205,17 @@ ASK = {
 }
 
 
+async def test_what_the_model_thinks_is_shown_apart_from_what_it_says(home: Path, project: Path) -> None:
+    editor = Editor()
+    with run_scenario_server(script({"think": "What may it be?", "say": "It is 1."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("what is it?")])
+    thoughts = editor.of_kind("agent_thought_chunk")
+    assert "".join(each.content.text for each in thoughts) == "What may it be?"
+    assert editor.text() == "It is 1."
+
+
 @pytest.mark.parametrize(
     ("editor", "told"),
     [

@@ -50,6 +50,7 @@ class Talking:
         messages: Sequence[ToModel],
         tools: Sequence[Tool],  # noqa: ARG002
         on_text: OnText | None = None,
+        on_thought: OnText | None = None,  # noqa: ARG002
     ) -> Reply:
         assert on_text is not None
         self.instructions = instructions

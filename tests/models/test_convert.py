@@ -21,6 +21,7 @@ from pydantic_ai.messages import (
     TextPart,
     TextPartDelta,
     ThinkingPart,
+    ThinkingPartDelta,
     ToolCallPart,
     ToolReturnPart,
 )
@@ -209,6 +210,22 @@ def test_streamed_pieces_are_the_text(parts: list[ModelResponsePart], data: st.D
         said += follower.read_delta(PartStartEvent(index=index, part=TextPart(part.content[:cut])))
         said += follower.read_delta(PartDeltaEvent(index=index, delta=TextPartDelta(part.content[cut:])))
     assert said == pydantic_ai_model.to_reply(response(*parts)).text
+
+
+@given(st.lists(st.one_of(st.builds(ThinkingPart, st.text()), st.just(TextPart("a")))), st.data())
+def test_streamed_thoughts_are_the_thoughts(parts: list[ModelResponsePart], data: st.DataObject) -> None:
+    reader, told = pydantic_ai_model.ThoughtDeltaReader(), ""
+    for index, part in enumerate(parts):
+        if not isinstance(part, ThinkingPart):
+            told += reader.read_delta(PartStartEvent(index=index, part=part))
+            continue
+        cut = data.draw(st.integers(0, len(part.content)))
+        told += reader.read_delta(PartStartEvent(index=index, part=ThinkingPart(part.content[:cut])))
+        rest = ThinkingPartDelta(content_delta=part.content[cut:], signature_delta="s")
+        told += reader.read_delta(PartDeltaEvent(index=index, delta=rest))
+        told += reader.read_delta(PartDeltaEvent(index=index, delta=ThinkingPartDelta(signature_delta="s")))
+    thoughts = [part.content for part in parts if isinstance(part, ThinkingPart) and part.content]
+    assert told == "\n\n".join(thoughts)
 
 
 def test_tools_and_instructions_are_told() -> None:

@@ -402,6 +402,27 @@ def test_what_the_listener_raises_is_its_own(provider: str) -> None:
 
 
 @both
+def test_what_a_model_thinks_is_told_apart_from_what_it_says(provider: str) -> None:
+    said: list[str] = []
+    thought: list[str] = []
+
+    async def main() -> None:
+        turns = ({"think": "Let me see: one and one.", "say": "It is two."}, {"say": "Bye."})
+        scenario = Scenario.parse(json.dumps({"title": "t", "turns": turns}))
+        async with serve_scenario(scenario) as server:
+            model = opened(provider, url_of(server, provider))
+            reply = await model.reply("", HOLA, [], said.append, thought.append)
+            assert "".join(said) == reply.text == "It is two."
+            assert "".join(thought) == "Let me see: one and one."
+            assert len(thought) > 1
+            again = await model.reply("", [*HOLA, reply, *HOLA], [])
+            assert again.text == "Bye."
+            assert server.violations == ()
+
+    run(main())
+
+
+@both
 def test_a_model_serves_one_event_loop_after_another(provider: str) -> None:
     async def ask(model: Model) -> Reply:
         return await model.reply("", HOLA, [])

@@ -53,8 +53,9 @@ class Answers:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         on_text: OnText | None = None,
+        on_thought: OnText | None = None,
     ) -> Reply:
-        assert on_text is None
+        assert on_text is on_thought is None
         self.asked.append((instructions, messages, tools))
         answer = self._answers.pop(0)
         if isinstance(answer, ModelError):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kakite.tools.toolset import Tool
 
 OnText = Callable[[str], None]
-"""Receives the reply's text piece by piece while it streams."""
+"""Receives the reply's text, or what the model thinks, piece by piece while it streams."""
 
 
 class Model(Protocol):
@@ -30,8 +30,11 @@ class Model(Protocol):
         messages: Sequence[Message],
         tools: Sequence[Tool],
         on_text: OnText | None = None,
+        on_thought: OnText | None = None,
     ) -> Reply:
         """Answer the conversation; with ``on_text`` the request is streamed.
+
+        ``on_thought`` receives what the model thinks meanwhile, where its provider tells.
 
         Raises:
             ModelError: the provider could not be reached, or refused.

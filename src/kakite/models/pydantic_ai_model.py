@@ -34,6 +34,8 @@ from pydantic_ai.messages import (
     PartStartEvent,
     TextPart,
     TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
     ToolCallPart,
     ToolReturnPart,
     UserContent,
@@ -152,6 +154,28 @@ class TextDeltaReader:
         separator = "" if between or not self._started else _BETWEEN_TEXTS
         self._started, self._last = True, index
         return separator + text
+
+
+class ThoughtDeltaReader:
+    """Tells the pieces of what a streaming model thinks."""
+
+    def __init__(self) -> None:
+        self._last = -1
+
+    def read_delta(self, event: object) -> str:
+        """Return the thought that the event adds, often none."""
+        match event:
+            case PartStartEvent(index=index, part=ThinkingPart(content=text)):
+                thought = text
+            case PartDeltaEvent(index=index, delta=ThinkingPartDelta(content_delta=str(text))):
+                thought = text
+            case _:
+                return ""
+        if not thought:
+            return ""
+        between = "" if self._last in {-1, index} else _BETWEEN_TEXTS
+        self._last = index
+        return between + replace_surrogates(thought)
 
 
 def _to_request_part(message: UserMessage | ToolMessage, *, flags_failures: bool) -> ModelRequestPart:
@@ -382,6 +406,7 @@ class RemoteModel:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         on_text: OnText | None = None,
+        on_thought: OnText | None = None,
     ) -> Reply:
         """Answer the conversation; with ``on_text`` the request is streamed.
 
@@ -396,7 +421,7 @@ class RemoteModel:
         if on_text is None:
             response = await self._request(history, parameters)
         else:
-            response = await self._stream(history, parameters, on_text)
+            response = await self._stream(history, parameters, on_text, on_thought)
         with self._translate_errors():
             _check_complete(response)
             return to_reply(response)
@@ -423,16 +448,22 @@ class RemoteModel:
                 )
 
     async def _stream(
-        self, history: list[ModelMessage], parameters: ModelRequestParameters, on_text: OnText
+        self,
+        history: list[ModelMessage],
+        parameters: ModelRequestParameters,
+        on_text: OnText,
+        on_thought: OnText | None,
     ) -> ModelResponse:
-        follower = TextDeltaReader()
-        # What on_text raises is the caller's own, so nothing here turns it into a ModelError.
+        follower, thoughts = TextDeltaReader(), ThoughtDeltaReader()
+        # What these two raise is the caller's own, so nothing here turns it into a ModelError.
         async with aclosing(self._stream_events(history, parameters)) as events:
             async for event in events:
                 if isinstance(event, ModelResponse):
                     return event
                 if piece := follower.read_delta(event):
                     on_text(piece)
+                if on_thought and (thought := thoughts.read_delta(event)):
+                    on_thought(thought)
         raise errors.build_model_error(
             errors.BAD_REPLY, f"{self._name}: the stream ended before it sent anything"
         )

@@ -120,6 +120,8 @@ class ScriptedTurn(_ScenarioModel):
     """One turn of the model."""
 
     expect: Expectation = Expectation()
+    think: str = ""
+    """What it thinks before it says something. Told only while it streams."""
     say: str = ""
     calls: tuple[ScriptedCall, ...] = ()
     usage: ScriptedUsage = ScriptedUsage()
@@ -131,8 +133,8 @@ class ScriptedTurn(_ScenarioModel):
 
     @model_validator(mode="after")
     def _check_content(self) -> ScriptedTurn:
-        if self.error and (self.say or self.calls):
-            raise ValueError("a turn with `error` has no `say` and no `calls`")
+        if self.error and (self.think or self.say or self.calls):
+            raise ValueError("a turn with `error` has no `think`, no `say` and no `calls`")
         if not (self.error or self.say or self.calls):
             raise ValueError("a turn needs `say`, `calls` or `error`")
         return self
@@ -404,8 +406,9 @@ class ScriptedModel:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         on_text: OnText | None = None,
+        on_thought: OnText | None = None,
     ) -> Reply:
-        """Answer with the next turn; with ``on_text``, word by word.
+        """Answer with the next turn; with ``on_text``, word by word, what it thinks first.
 
         Raises:
             ScenarioError: it was not told what the script expects, or the script is over.
@@ -416,9 +419,9 @@ class ScriptedModel:
         if cue.turn.error:
             raise _build_error(self.name, cue.turn.error)
         reply = cue.reply(self.name)
-        if on_text is not None:
-            for word in split_words(reply.text):
-                on_text(word)
+        for listener, text in ((on_thought, cue.turn.think), (on_text, reply.text)):
+            for word in split_words(text) if listener and on_text else ():
+                listener(word)
                 await asyncio.sleep(0)
         return reply
 

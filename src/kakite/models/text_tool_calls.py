@@ -77,6 +77,7 @@ class TextToolCallModel:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         on_text: OnText | None = None,
+        on_thought: OnText | None = None,
     ) -> Reply:
         """Answer the conversation; with ``on_text`` the request is streamed.
 
@@ -84,25 +85,32 @@ class TextToolCallModel:
             ModelError: the provider could not be reached, or refused.
         """
         if self._native or not tools:
-            return await self._model.reply(instructions, messages, tools, on_text)
+            return await self._model.reply(instructions, messages, tools, on_text, on_thought)
         if self._fenced or _has_text_calls(messages):
-            return await self._reply_with_text_calls(instructions, messages, tools, on_text)
+            return await self._reply_with_text_calls(instructions, messages, tools, on_text, on_thought)
         try:
-            reply = await self._model.reply(instructions, messages, tools, on_text)
+            reply = await self._model.reply(instructions, messages, tools, on_text, on_thought)
         except ModelError as error:
             if not _is_tool_refusal(error):
                 raise
             self._fenced = True
-            return await self._reply_with_text_calls(instructions, messages, tools, on_text)
+            return await self._reply_with_text_calls(instructions, messages, tools, on_text, on_thought)
         if reply.calls or _has_calls(messages):
             return reply
         return extract_calls(reply, known=frozenset(tool.name for tool in tools))
 
     async def _reply_with_text_calls(
-        self, instructions: str, messages: Sequence[Message], tools: Sequence[Tool], on_text: OnText | None
+        self,
+        instructions: str,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        on_text: OnText | None,
+        on_thought: OnText | None,
     ) -> Reply:
         told = f"{instructions}\n\n{describe_tools(tools)}"
-        return extract_calls(await self._model.reply(told, to_text_messages(messages), (), on_text))
+        return extract_calls(
+            await self._model.reply(told, to_text_messages(messages), (), on_text, on_thought)
+        )
 
 
 def describe_tools(tools: Sequence[Tool]) -> str:

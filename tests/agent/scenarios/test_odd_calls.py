@@ -92,8 +92,9 @@ class Fixed:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         on_text: OnText | None = None,
+        on_thought: OnText | None = None,
     ) -> Reply:
-        del instructions, messages, tools, on_text
+        del instructions, messages, tools, on_text, on_thought
         return self.replies.pop(0)
 
 

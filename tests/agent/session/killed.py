@@ -41,6 +41,7 @@ class CountingModel:
         messages: Sequence[Message],
         tools: Sequence[Tool],  # noqa: ARG002 - as every model
         on_text: OnText | None = None,  # noqa: ARG002 - as every model
+        on_thought: OnText | None = None,  # noqa: ARG002 - as every model
     ) -> Reply:
         done = sum(isinstance(message, ToolMessage) for message in messages)
         if done >= self._calls:

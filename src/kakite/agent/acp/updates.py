@@ -24,6 +24,7 @@ from kakite.workspace import Workspace
 Update = (
     schema.UserMessageChunk
     | schema.AgentMessageChunk
+    | schema.AgentThoughtChunk
     | schema.ToolCallStart
     | schema.ToolCallProgress
     | schema.AgentPlanUpdate
@@ -243,6 +244,9 @@ def iter_updates(event: events.RunEvent, files: EditedFiles) -> Iterator[Update]
     match event:
         case events.ModelTextDelta(text=text):
             yield message_chunk(text)
+        case events.ModelThoughtDelta(text=text):
+            block = schema.TextContentBlock(type="text", text=text)
+            yield schema.AgentThoughtChunk(session_update="agent_thought_chunk", content=block)
         case events.ToolCallEvent():
             files.note(event.id, list_edited_paths(event.tool, event.arguments))
             yield to_tool_call(event, files)

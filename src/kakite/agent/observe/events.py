@@ -197,6 +197,14 @@ class ModelTextDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelThoughtDelta:
+    """A piece of what the model thinks while it streams. It is no part of the reply."""
+
+    type: ClassVar[str] = "thought"
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCreated:
     """The model has a plan; the reply that it stands in comes next."""
 
@@ -307,6 +315,7 @@ LiveEvent = (
     | ResourceMissing
     | ModelRequestStarted
     | ModelTextDelta
+    | ModelThoughtDelta
     | PlanCreated
     | FindingsReported
     | PushRejected

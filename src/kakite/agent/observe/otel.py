@@ -205,6 +205,7 @@ class _TracedModel:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         on_text: OnText | None = None,
+        on_thought: OnText | None = None,
     ) -> Reply:
         span = self._spans.start_chat()
         if on_text is not None:
@@ -215,7 +216,7 @@ class _TracedModel:
             span, "gen_ai.input.messages", [_encode_message(each) for each in messages]
         )
         try:
-            reply = await self._model.reply(instructions, messages, tools, on_text)
+            reply = await self._model.reply(instructions, messages, tools, on_text, on_thought)
         except BaseException as error:
             end_with_error(span, error)
             raise

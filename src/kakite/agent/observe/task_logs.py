@@ -18,7 +18,7 @@ from typing import cast
 from urllib.parse import quote
 
 from kakite.agent.observe.event_log import redact_events
-from kakite.agent.observe.events import ModelTextDelta, RunEvent, RunListener
+from kakite.agent.observe.events import ModelTextDelta, ModelThoughtDelta, RunEvent, RunListener
 from kakite.agent.observe.renderers.jsonl import to_json_object
 from kakite.redaction import Redaction
 from kakite.tools.toolset import JsonObject
@@ -50,7 +50,7 @@ class TaskLogs:
         """Return what writes a line for each event of a task's run, but not for pieces of a text."""
 
         def write_event(event: RunEvent) -> None:
-            if not isinstance(event, ModelTextDelta):
+            if not isinstance(event, ModelTextDelta | ModelThoughtDelta):
                 with suppress(OSError):  # a run does not end because its log's disk is full
                     self.write(task_id, event)
 

@@ -21,6 +21,7 @@ from kakite.agent.observe.event_log import (
 from kakite.agent.observe.events import (
     ModelRequestStarted,
     ModelTextDelta,
+    ModelThoughtDelta,
     PlanCreated,
     PreparationStarted,
     PriceUnknown,
@@ -143,6 +144,7 @@ class TurnExecutor:
             return await self._compact(run, fixed)
         self._emit(ModelRequestStarted(turn=run.usage.requests + 1))
         meanwhile()
+        listeners = (self._stream, self._stream_thought) if self._should_stream(run) else ()
         self.partial = ""
         began = time.monotonic()
         try:
@@ -150,7 +152,7 @@ class TurnExecutor:
                 fixed.instructions,
                 compaction.get_visible_messages(run),
                 fixed.tools,
-                self._stream if self._should_stream(run) else None,
+                *listeners,
             )
         except ModelError as error:
             if error.code != CONTEXT_OVERFLOW or (run.condensed and run.condensed.made == len(run.messages)):
@@ -176,6 +178,9 @@ class TurnExecutor:
     def _stream(self, text: str) -> None:
         self.partial += text
         self._emit(ModelTextDelta(text=text))
+
+    def _stream_thought(self, text: str) -> None:
+        self._emit(ModelThoughtDelta(text=text))
 
     async def compact(self, run: RunState) -> RunState:
         """Show the model less from now on, because a person asked for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from kakite.models.scripted_model import split_words
@@ -101,7 +102,8 @@ def _add_block(conversation: Conversation, block: JsonObject) -> None:
 def build_message(cue: ReachedTurn, model: str) -> JsonObject:
     """Say the turn at once."""
     text, calls = cue.render_content()
-    content: list[JsonObject] = [{"type": "text", "text": text}] if text else []
+    content: list[JsonObject] = [_build_thinking(cue.turn.think)] if cue.turn.think else []
+    content += [{"type": "text", "text": text}] if text else []
     content += [_build_tool_use(cue, index, call, _parse_input(call)) for index, call in enumerate(calls)]
     return {
         **_build_head(cue, model),
@@ -127,15 +129,20 @@ def iterate_events(cue: ReachedTurn, model: str) -> Iterator[JsonObject]:
     }
     yield {"type": "message_start", "message": started}
     yield {"type": "ping"}
+    blocks = count()
+    if thought := cue.turn.think:
+        deltas = [{"type": "thinking_delta", "thinking": word} for word in split_words(thought)]
+        deltas.append({"type": "signature_delta", "signature": "c2lnbmVk"})
+        yield from _iterate_block_events(next(blocks), _build_thinking(""), deltas)
     if text:
         deltas = [{"type": "text_delta", "text": word} for word in split_words(text)]
-        yield from _iterate_block_events(0, {"type": "text", "text": ""}, deltas)
+        yield from _iterate_block_events(next(blocks), {"type": "text", "text": ""}, deltas)
     for index, call in enumerate(calls):
         deltas = [
             {"type": "input_json_delta", "partial_json": piece}
             for piece in ("", *conversation.split_pieces(call.text))
         ]
-        yield from _iterate_block_events(index + bool(text), _build_tool_use(cue, index, call, {}), deltas)
+        yield from _iterate_block_events(next(blocks), _build_tool_use(cue, index, call, {}), deltas)
     end = {"stop_reason": _get_stop_reason(cue), "stop_sequence": None}
     yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": cue.turn.usage.output}}
     yield {"type": "message_stop"}
@@ -159,6 +166,10 @@ def _build_head(cue: ReachedTurn, model: str) -> JsonObject:
         "stop_reason": None,
         "stop_sequence": None,
     }
+
+
+def _build_thinking(text: str) -> JsonObject:
+    return {"type": "thinking", "thinking": text, "signature": "c2lnbmVk" if text else ""}
 
 
 def _build_tool_use(cue: ReachedTurn, index: int, call: ScriptedCall, arguments: JsonObject) -> JsonObject:

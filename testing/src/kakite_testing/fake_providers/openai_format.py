@@ -146,6 +146,8 @@ def iterate_chunks(cue: ReachedTurn, model: str, *, with_usage: bool) -> Iterato
 def _iterate_deltas(cue: ReachedTurn) -> Iterator[JsonObject]:
     text, calls = cue.render_content()
     yield {"role": "assistant", "content": "" if text else None, "refusal": None}
+    for word in split_words(cue.turn.think):  # as DeepSeek and most servers of your own
+        yield {"reasoning_content": word}
     for word in split_words(text):
         yield {"content": word}
     for index, call in enumerate(calls):

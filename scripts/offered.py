@@ -47,7 +47,9 @@ _STREAMS: Mapping[str, str] = {
 """Where the documentation tells of the events that a file defines."""
 
 _RUN_EVENTS = [
-    kind for kind in get_args(run_events.RunEvent) if kind is not run_events.ModelTextDelta
+    kind
+    for kind in get_args(run_events.RunEvent)
+    if kind not in {run_events.ModelTextDelta, run_events.ModelThoughtDelta}
 ]  # pieces of a text are written nowhere
 
 

@@ -133,6 +133,7 @@ class SandboxToolset:
         launch: Callable[[tuple[str, ...]], ProcessSpec],
         serve: Callable[[str], tuple[str, ...]],
         on_trouble: Callable[[EditorError], None],
+        sets: str = "editor,shell",
     ) -> None:
         """Take what starts servers.
 
@@ -141,6 +142,7 @@ class SandboxToolset:
             launch: how a program is started in the sandbox, asked anew for every start.
             serve: the words that start Kakite's own server with these sets of tools.
             on_trouble: told when the editor is not there and the run goes on.
+            sets: the sets of tools with which Kakite's own editor is offered.
         """
         self.trouble: EditorError | None = None
         """Why there is no editor, though there should be one."""
@@ -148,6 +150,7 @@ class SandboxToolset:
         self._launch = launch
         self._serve = serve
         self._on_trouble = on_trouble
+        self._sets = sets
         self._editor: SupervisedServer | None = None
         self._shell: SupervisedServer | None = None
         """The same one as the editor, where that is Kakite's own."""
@@ -218,7 +221,7 @@ class SandboxToolset:
 
     async def _open_both(self) -> None:
         try:
-            self._editor = self._shell = await self._start_server("editor,shell")
+            self._editor = self._shell = await self._start_server(self._sets)
         except ServerError as error:
             self._lose(error)
             self._shell = await self._start_server("shell")

@@ -19,7 +19,8 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input import create_input
-from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import StdoutProxy
 from rich.cells import cell_len, chop_cells
@@ -83,6 +84,11 @@ class PromptOwner(Protocol):
         ...
 
     @property
+    def background_jobs(self) -> int:
+        """How many commands the model has in the background."""
+        ...
+
+    @property
     def mode(self) -> str:
         """What goes without a question."""
         ...
@@ -135,10 +141,17 @@ class PromptInput:
         self._given = termios.tcgetattr(sys.stdin)
         try:
             _keep_keys(self._given)
+            self._take_earlier_keys()
             with proxy, redirect_stdout(proxy), redirect_stderr(proxy):
                 yield
         finally:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._given)
+
+    def _take_earlier_keys(self) -> None:
+        """Take what was typed before we had the terminal, which made a new line of each Enter."""
+        enter = KeyPress(Keys.ControlM, "\r")
+        keys = (enter if press.key == Keys.ControlJ else press for press in self._keyboard.read_keys())
+        store_typeahead(self._keyboard, list(keys))
 
     async def read_line(self) -> str:
         """Return the next line."""
@@ -214,7 +227,8 @@ class PromptInput:
     def _format_message(self) -> FormattedText:
         asked = self._owner.choices
         live = self._owner.view.format_live(_get_columns(), doing=not asked)
-        lines = [("class:live", f"{live}\n")] if live else []
+        style = "fg:ansibrightblack" if self._owner.view.is_thinking else "class:live"
+        lines = [(style, f"{live}\n")] if live else []
         if told := asked or self._owner.question_hint:
             lines.append(("bold", f"{wrap_parts(told, _get_columns())}\n"))
         return FormattedText([*lines, ("bold ansicyan", "› ")])
@@ -228,6 +242,7 @@ class PromptInput:
             owner.model,
             f"context {used * 100 // window} %" if window else "",
             f"${owner.view.cost:.2f}" if owner.view.cost else "",
+            f"{running} in background" if (running := owner.background_jobs) else "",
             self._read_branch(),
             hint,
         ]
@@ -260,7 +275,7 @@ class PromptInput:
 
         @keys.add("c-o")
         def _unfold(_event: Any) -> None:
-            owner.view.show_last_call()
+            owner.view.show_last_folded()
 
         @keys.add("escape", "enter")
         @keys.add("c-j")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kakite.agent.session.session import Session, SessionMode
     from kakite.agent.session.session_context import SessionContext
     from kakite.cli.chat.line_input import LineInput
+    from kakite.cli.chat.view import Notification
     from kakite.host import ApprovalRequest, ApprovalResponse, Approver
     from kakite.models.messages import UserMessage
 
@@ -47,6 +48,11 @@ class SessionSource(Protocol):
     @property
     def terms(self) -> tuple[str, str]:
         """The model and the mode of a new session, before it is made."""
+        ...
+
+    @property
+    def notify(self) -> Notification:
+        """How the person is told that it is their move."""
         ...
 
     def prepare(self, approver: Approver, listener: RunListener) -> PreparedSession:
@@ -271,6 +277,11 @@ class ChatTerminal:
         return await asyncio.shield(self._preparing)
 
     @property
+    def background_jobs(self) -> int:
+        """How many commands the model has in the background, as far as is known."""
+        return sum(job.running for job in self.session.jobs) if self.session else 0
+
+    @property
     def is_at_work(self) -> bool:
         """Whether the model is at work."""
         return self._turn is not None and not self._turn.done()
@@ -352,6 +363,8 @@ class ChatTerminal:
             self._own_outputs.clear()
         if self.session is not None and self.session.is_running:
             self.session.steer(message)
+            self.view.waiting.append(text)
+            self._input.refresh()
         elif self.is_at_work:
             raise KakiteError("the session is not ready yet", hint="wait a moment; Esc stops it")
         else:
@@ -372,7 +385,13 @@ class ChatTerminal:
             self._show_error(error)
         finally:
             self.view.doing = ""
+            self.view.waiting.clear()
             self._input.refresh()
+            self.view.ring(self._source.notify, "the turn has ended")
+
+    def tell_later(self, text: str) -> None:
+        """Give the model a text with the person's next message."""
+        self._own_outputs.append(text)
 
     def _begin_own(self, command: str) -> None:
         """Run the person's own command; the line stays, and Esc or Ctrl-C ends it."""
@@ -387,7 +406,7 @@ class ChatTerminal:
         self.view.begin(f"! {command}")
         try:
             told, code = await run_own_command(command, self.project, self.view.show_output)
-            self._own_outputs.append(told)
+            self.tell_later(told)
             ended = f"exit {code}; " if code else ""
             self.view.note(f"({ended}the model gets this with your next message)")
         except asyncio.CancelledError:
@@ -434,6 +453,7 @@ class ChatTerminal:
         asked = self._question = _OpenQuestion(
             request=question, answer=loop.create_future(), interrupts_draft=self._input.has_draft
         )
+        self.view.ring(self._source.notify, "a question waits")
         showing = loop.call_later(0 if self._plain else ANSWER_AFTER, self._show_choices, asked)
         try:
             return await asked.answer
@@ -449,6 +469,7 @@ class ChatTerminal:
         self.view.show_person_question(render_person_question(question))
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._asked = question, answer
+        self.view.ring(self._source.notify, "a question waits")
         if self._plain:
             self.view.note(ASKED_HINT)
         self._input.refresh()

@@ -318,11 +318,11 @@ def test_what_waits_for_the_model_stands_at_the_line(home: Path, project: Path, 
         screen.wait_until(lambda: "waits:" not in screen.bottom, "nothing waits")
 
 
-def test_a_message_that_is_typed_while_it_starts_is_sent(home: Path, project: Path) -> None:
-    with run_scenario_server(script(expecting({"say": "Fine."}, "hello there"))) as server:
+def test_what_is_typed_while_it_starts_is_sent(home: Path, project: Path) -> None:
+    with run_scenario_server(script(expecting({"say": "Fine."}, "hello there", "and this"))) as server:
         words = ["--model", "openai:scripted", "--base-url", server.openai_url, "--sandbox", "local"]
         with open_screen(argv("chat", *words), environment(home, OPENAI_API_KEY=KEY), project) as screen:
-            screen.press("hello there" + ENTER)
+            screen.press("hello there" + ENTER + "and this" + ENTER)
             screen.wait_for("Fine.")
             assert not server.violations
 

@@ -97,6 +97,17 @@ class _OpenQuestion:
     """Whether the person was typing when it came: that line is no answer."""
 
 
+def _join_messages(first: UserMessage, *more: UserMessage) -> UserMessage:
+    """Return several messages as one."""
+    if not more:
+        return first
+    every = (first, *more)
+    shown = "\n\n".join(each.shown or each.text for each in every)
+    text = "\n\n".join(each.text for each in every)
+    images = tuple(image for each in every for image in each.images)
+    return replace(first, text=text, images=images, shown=shown if shown != text else "")
+
+
 class ChatTerminal:
     """One person at one terminal, and the session that they talk to."""
 
@@ -116,6 +127,8 @@ class ChatTerminal:
         """What the last line asked for, while that is done."""
         self._own: asyncio.Task[None] | None = None
         """The person's own command, while it runs."""
+        self._early: list[UserMessage] = []
+        """Messages that came after the first one, before the session was ready: they go along with it."""
         self._own_outputs: list[str] = []
         """What own commands said, for the model with the next message."""
         self._question: _OpenQuestion | None = None
@@ -366,16 +379,22 @@ class ChatTerminal:
             self.view.waiting.append(text)
             self._input.refresh()
         elif self.is_at_work:
-            raise KakiteError("the session is not ready yet", hint="wait a moment; Esc stops it")
+            self._early.append(message)
+            self.view.waiting.append(text)
         else:
+            self._early.clear()
             self._turn = asyncio.create_task(self._run_turn(message))
 
     async def _run_turn(self, message: UserMessage) -> None:
         try:
             session = await self.get_session()
         except KakiteError as error:
+            self.view.waiting.clear()
             self._show_error(error)
             return
+        message = _join_messages(message, *self._early)
+        self._early.clear()
+        self.view.waiting.clear()
         try:
             await session.prompt(message)
         except KakiteError as error:  # the end of the turn has said what
@@ -546,6 +565,7 @@ class ChatTerminal:
             self.session.interrupt()
         elif self.is_at_work and self._turn is not None:  # it waits for the session
             self._turn.cancel()
+            self.view.waiting.clear()
             self.view.warn("Your message was not sent.")
 
     def on_interrupt(self) -> None:

@@ -12,11 +12,14 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
+
+from scripts import record_chat
 
 PICTURES = Path(__file__).parent.parent / "docs/pictures"
 WIDTH = 112
@@ -82,10 +85,10 @@ def settled(text: str) -> str:
     return "\n".join(left)
 
 
-def drawn(name: str, title: str, text: str) -> str:
+def drawn(name: str, title: str, text: str | Text, columns: int = WIDTH) -> str:
     """Return a picture of a terminal with this text, as SVG."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO())
-    console.print(Text.from_ansi(text), soft_wrap=True)
+    console = Console(record=True, width=columns, file=io.StringIO())
+    console.print(Text.from_ansi(text) if isinstance(text, str) else text, soft_wrap=True)
     return console.export_svg(title=title, theme=DIMMED_MONOKAI, code_format=FRAME, unique_id=name)
 
 
@@ -104,17 +107,22 @@ def task(folder: Path) -> str:
     return "\n".join(lines[: next(n for n, line in enumerate(lines) if "The report" in line)])
 
 
-RECORDED = {"terminal-edit": ("kakite edit", edits), "terminal-task": ("kakite agent demo", task)}
-"""By the picture's name its title, and what makes its text in an empty folder."""
+RECORDED: dict[str, tuple[str, Callable[[Path], str | Text], int]] = {
+    "terminal-edit": ("kakite edit", edits, WIDTH),
+    "terminal-task": ("kakite agent demo", task, WIDTH),
+    "terminal-chat-approval": ("kakite chat", record_chat.approval, record_chat.COLUMNS),
+    "terminal-chat": ("kakite chat", record_chat.steering, record_chat.COLUMNS),
+}
+"""By the picture's name its title, what makes its text in an empty folder, and its columns."""
 
 
 def recorded(name: str) -> str:
     """Return a picture, of a run that is made for it."""
-    title, run = RECORDED[name]
+    title, run, columns = RECORDED[name]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "project"
         folder.mkdir()
-        return drawn(name, title, run(folder))
+        return drawn(name, title, run(folder), columns)
 
 
 def main() -> None:

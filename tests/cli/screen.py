@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyte
+from pyte.screens import Char
 
 from tests.bounds import WITHIN
 
-ENTER, ESCAPE, CTRL_C, CTRL_D = "\r", "\x1b", "\x03", "\x04"
+ENTER, ESCAPE, CTRL_C, CTRL_D, CTRL_O = "\r", "\x1b", "\x03", "\x04", "\x0f"
 SHIFT_TAB, ALT_ENTER, UP = "\x1b[Z", "\x1b\r", "\x1b[A"
 
 
@@ -44,6 +45,13 @@ class Screen:
             for line in self._screen.history.top
         ]
         return [*scrolled, *(line.rstrip() for line in self._screen.display)]
+
+    @property
+    def rows(self) -> list[list[Char]]:
+        """All lines with their colours."""
+        columns = range(self._screen.columns)
+        shown = [self._screen.buffer[number] for number in range(self._screen.lines)]
+        return [[line[at] for at in columns] for line in (*self._screen.history.top, *shown)]
 
     @property
     def text(self) -> str:

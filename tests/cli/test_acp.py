@@ -465,11 +465,11 @@ async def test_commands_of_the_project_are_offered_and_sent_and_compact_shortens
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await until(lambda: editor.of_kind("available_commands_update"))
             offered = editor.of_kind("available_commands_update")[0].available_commands
-            assert {each.name: each.description for each in offered} == {
-                "compact": "Shorten what the model is shown of the conversation",
-                "look": "Look at a file",
-            }
-            assert offered[1].input.root.hint == "FILE"
+            told = {each.name: each.description for each in offered}
+            assert told["compact"] == "Shorten what the model is shown of the conversation"
+            assert told["look"] == "Look at a file"
+            assert set(told) == {"compact", "init", "look", "review"}
+            assert [each.input.root.hint for each in offered if each.name == "look"] == ["FILE"]
             await conn.prompt(session_id=session.session_id, prompt=[text_block("/look a.py")])
             before = len(editor.of_kind("usage_update"))
             done = await conn.prompt(session_id=session.session_id, prompt=[text_block("/compact")])

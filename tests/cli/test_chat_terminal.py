@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Callable, Generator
@@ -16,7 +17,7 @@ from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import argv, environment
-from tests.cli.screen import ALT_ENTER, CTRL_C, CTRL_D, ENTER, ESCAPE, SHIFT_TAB, Screen, open_screen
+from tests.cli.screen import ALT_ENTER, CTRL_C, CTRL_D, CTRL_O, ENTER, ESCAPE, SHIFT_TAB, Screen, open_screen
 from tests.repositories import git
 
 pytestmark = pytest.mark.slow
@@ -95,6 +96,7 @@ def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path,
             screen.press("make a 2" + ENTER)
             screen.wait_for("+a = 2")
             screen.wait_for_bottom("Allow this?")
+            screen.wait_for_bottom("or say why not")
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
             screen.press("y")
             screen.wait_for("✓ text_editor: str_replace a.py")
@@ -321,6 +323,187 @@ def test_what_is_typed_while_text_streams_is_sent(home: Path, project: Path) -> 
             screen.press("/cost" + ENTER)
             screen.wait_for("at work", number + 1)
     assert "\n/cost" not in "\n".join(screen.lines), "what is typed is echoed by nobody else"
+
+
+def test_what_waits_for_the_model_stands_at_the_line(home: Path, project: Path, columns: int) -> None:
+    with (
+        run_scenario_server(script(run(WAIT), expecting({"say": "Fine."}, "and this"))) as server,
+        chatting(server, home, project, "--approve", "all", columns=columns) as screen,
+    ):
+        screen.press("begin" + ENTER)
+        screen.wait_for_bottom("run_command: while")
+        screen.press("and this" + ENTER)
+        screen.wait_for_bottom("… waits: and this")
+        (project / "go").touch()
+        screen.wait_for("The model has your message.")
+        screen.wait_for("Fine.")
+        screen.wait_until(lambda: "waits:" not in screen.bottom, "nothing waits")
+
+
+def test_what_is_typed_while_it_starts_is_sent(home: Path, project: Path) -> None:
+    with run_scenario_server(script(expecting({"say": "Fine."}, "hello there", "and this"))) as server:
+        words = ["--model", "openai:scripted", "--base-url", server.openai_url, "--sandbox", "local"]
+        with open_screen(argv("chat", *words), environment(home, OPENAI_API_KEY=KEY), project) as screen:
+            screen.press("hello there" + ENTER + "and this" + ENTER)
+            screen.wait_for("Fine.")
+            assert not server.violations
+
+
+def test_thoughts_are_folded_to_a_line(home: Path, project: Path) -> None:
+    thinking = {"think": "hmm, \x1b[2Jwhat is it", "say": "It is 1."}
+    with (
+        run_scenario_server(script(thinking)) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("what is a" + ENTER)
+        screen.wait_for("thought for 1 s (Ctrl-O shows all)")
+        screen.wait_for("It is 1.")
+        screen.wait_for_bottom("· /help")
+        screen.press(CTRL_O)
+        screen.wait_for("what is it")
+    assert b"\x1b[2Jwhat" not in screen.raw
+    with (
+        run_scenario_server(script(thinking)) as server,
+        chatting(server, home, project, "--plain") as screen,
+    ):
+        screen.press("what is a\n")
+        screen.wait_for("It is 1.")
+        assert "thought for" not in "\n".join(screen.lines)
+        screen.press("/last\n")
+        screen.wait_for("what is it")
+
+
+def test_the_last_answer_is_copied_and_what_fills_the_context_is_shown(home: Path, project: Path) -> None:
+    with (
+        run_scenario_server(script({"say": "It is **日本**."})) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("/copy" + ENTER)
+        screen.wait_for("there is no answer yet")
+        screen.press("what is a" + ENTER)
+        screen.wait_for("It is 日本")
+        screen.wait_for_bottom("· /help")
+        screen.press("/copy" + ENTER)
+        screen.wait_for("Copied 13 characters")
+        screen.press("/context" + ENTER)
+        screen.wait_for("tokens")
+        for name in ("instructions", "tools", "messages", "replies", "results", "in all"):
+            screen.wait_for(name)
+    sent = base64.b64encode("It is **日本**.".encode()).decode()
+    assert f"\x1b]52;c;{sent}\x07".encode() in screen.raw
+    assert b"\x1b]9;" not in screen.raw
+
+
+@pytest.mark.parametrize("how", ["bell", "desktop"])
+def test_the_terminal_tells_when_it_is_the_persons_move(home: Path, project: Path, how: str) -> None:
+    asks = {"ask_person": {"question": "Which?", "choices": [{"label": "x"}, {"label": "y"}]}}
+    turns = (
+        edit("1", "2"),
+        {"calls": [{"tool": tool, "arguments": arguments} for tool, arguments in asks.items()]},
+        {"say": "Fine."},
+    )
+    with (
+        run_scenario_server(script(*turns)) as server,
+        chatting(server, home, project, KAKITE_NOTIFY=how) as screen,
+    ):
+        screen.press("go" + ENTER)
+        screen.wait_for_bottom("Allow this? y yes")
+        assert screen.raw.count(b"a question waits\x07") == (how == "desktop")
+        assert screen.raw.endswith(b"\x07") or b"\x07" in screen.raw
+        screen.press("y")
+        screen.wait_for_bottom("Type a number")
+        screen.press("1" + ENTER)
+        screen.wait_for("Fine.")
+        told = b"\x1b]9;Kakite: the turn has ended\x07" if how == "desktop" else b"\x07"
+        screen.wait_until(lambda: screen.raw.count(told) >= (1 if how == "desktop" else 3), "told")
+
+
+def test_commands_in_the_background_are_looked_at_and_stopped(home: Path, project: Path) -> None:
+    command = "echo tick; echo $$ > pid; exec sleep 1000"
+    start = {
+        "calls": [{"tool": "run_command", "arguments": {"command": command, "background": True}}],
+    }
+    with (
+        run_scenario_server(
+            script(start, {"say": "It runs."}, expecting({"say": "I see."}, "tick", "$ echo tick"))
+        ) as server,
+        chatting(server, home, project, "--approve", "all") as screen,
+    ):
+        screen.press("/tasks" + ENTER)
+        screen.wait_for("No command runs in the background.")
+        screen.press("begin" + ENTER)
+        screen.wait_for("It runs.")
+        screen.wait_for_bottom("1 in background")
+        pid = project / "pid"
+        wait_until(lambda: pid.exists() and pid.read_text(encoding="utf-8").strip() != "")
+        screen.press("/tasks" + ENTER)
+        screen.wait_for("runs: echo tick")
+        screen.wait_for("(the model gets this with your next message)")
+        job = next(line.split()[0] for line in screen.lines if " runs: echo tick" in line)
+        screen.press("what is it" + ENTER)
+        screen.wait_for("I see.")
+        screen.wait_for_bottom("· /help")
+        screen.press(f"/tasks stop {job}" + ENTER)
+        screen.wait_for("stopped: echo tick")
+        wait_until(lambda: not Path(f"/proc/{pid.read_text(encoding='utf-8').strip()}").exists())
+        screen.wait_until(lambda: "inbackground" not in screen.bottom, "nothing runs")
+        screen.press("/tasks stop no" + ENTER)
+        screen.wait_for("makes no sense")
+        assert not server.violations
+
+
+def test_a_session_goes_on_as_a_copy(home: Path, project: Path) -> None:
+    with (
+        run_scenario_server(
+            script({"say": "Hello."}, expecting({"say": "In the copy."}, "two"), {"say": "Before."})
+        ) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("/fork" + ENTER)
+        screen.wait_for("there is nothing to copy yet")
+        screen.press("one" + ENTER)
+        screen.wait_for("Hello.")
+        screen.wait_for_bottom("· /help")
+        screen.press("/fork" + ENTER)
+        screen.wait_for("This is a copy.")
+        screen.wait_for("Going on with: one")
+        screen.press("two" + ENTER)
+        screen.wait_for("In the copy.")
+        screen.press(CTRL_D)
+        assert screen.wait() == 0
+    sessions = list((home / ".local/state/kakite/runs").iterdir())
+    assert len(sessions) == 2
+
+
+def test_commands_that_come_with_kakite_send_a_message(home: Path, project: Path) -> None:
+    with (
+        run_scenario_server(
+            script(expecting({"say": "Written."}, "Write the file `AGENTS.md`", "be brief"))
+        ) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("/rev")
+        screen.wait_for_bottom("Review what is not committed")
+        screen.press(CTRL_C)
+        screen.press("/init be brief" + ENTER)
+        screen.wait_for("Written.")
+        assert not server.violations
+
+
+def test_what_checkers_say_after_an_edit_is_told_to_the_model_and_shown(home: Path, project: Path) -> None:
+    heard = {"tool_result": {"is_error": False, "contains": ["grep", "1:a = 2"]}}
+    with (
+        run_scenario_server(script(edit("1", "2"), {"say": "I see.", "expect": heard})) as server,
+        chatting(
+            server,
+            *(home, project, "--approve", "edits"),
+            KAKITE_AFTER_EDIT='{"*.py": "grep -n 2 {file}"}',
+        ) as screen,
+    ):
+        screen.press("make a 2" + ENTER)
+        screen.wait_for("I see.")
+        screen.wait_for("grep -n 2 '{file}': 1:a = 2")
+        assert not server.violations
 
 
 def test_the_line_is_written_in_an_editor(home: Path, project: Path, tmp_path: Path) -> None:

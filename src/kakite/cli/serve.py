@@ -18,7 +18,9 @@ Root = Annotated[
 ]
 Tools = Annotated[
     str,
-    typer.Option(metavar="SETS", help="Which tools to offer, separated by commas: editor, files, shell."),
+    typer.Option(
+        metavar="SETS", help="Which tools to offer, separated by commas: editor, files, search, shell."
+    ),
 ]
 Http = Annotated[
     str | None,

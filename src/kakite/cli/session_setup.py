@@ -281,7 +281,7 @@ def _build_deps(
         rules=(),  # the session's mode sets them
         approver=approver,
         days=DailyUsageStore(ensure_state_folder(os.environ)),
-        tooling=build_tool_settings(settings),
+        tooling=replace(build_tool_settings(settings), after_edit=settings.after_edit),
         builtin=build_session_tools(context.skills, pages),
         saved=RuleStore(ensure_host_folder(os.environ)),
         skills=format_skill_list(context.skills),

@@ -245,6 +245,11 @@ class Settings(BaseModel):
     hooks: Annotated[tuple[HookSettings, ...], BeforeValidator(_parse_list)] = Field(
         (), description="Programs of yours that run at moments of a session, each with `event` and `command`"
     )
+    notify: Literal["off", "bell", "desktop"] = Field(
+        "off",
+        description="How `kakite chat` tells you that it is your move: `off`, `bell` or `desktop` (a "
+        "notification too, where the terminal has them)",
+    )
     servers: Names = Field(
         (), description="More MCP servers that the model may use, by their names in your own files"
     )

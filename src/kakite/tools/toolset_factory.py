@@ -26,7 +26,7 @@ from kakite.tools.shell.command_rules import CommandRules
 from kakite.tools.shell.run_command import create_run_command_tool
 from kakite.workspace import Workspace
 
-SETS = ("editor", "files", "shell")
+SETS = ("editor", "files", "search", "shell")
 DEFAULT_SETS = ("editor", "files")
 ALLOW_ALL = CommandRules()
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")  # what all models take, with room for the name of a command
@@ -74,12 +74,11 @@ def open_toolset(
                         create_accept_suggestion_tool(scope, run),
                         *_create_format_tools(scope, editor, run),
                     ]
+            case "search":
+                if "files" not in names:  # which has them
+                    offers += _create_search_tools(scope)
             case _:
-                jobs = Jobs(scope)
-                offers += [
-                    create_run_command_tool(scope, commands, jobs),
-                    *([] if read_only else jobs.create_tools()),
-                ]
+                offers += _create_shell_tools(scope, commands, read_only=read_only)
     _check_distinct([offer.tool.name for offer in offers])
     return FunctionToolset(*(offer for offer in offers if not read_only or offer.tool.effect == "read"))
 
@@ -114,11 +113,20 @@ def _check_distinct(names: Sequence[str]) -> None:
             raise UsageError(f"two tools would be called `{name}`", hint="give the editor another name")
 
 
+def _create_shell_tools(scope: Scope, commands: CommandRules, *, read_only: bool) -> list[FunctionTool]:
+    jobs = Jobs(scope)
+    looking = [] if read_only else jobs.create_tools()
+    return [create_run_command_tool(scope, commands, jobs), *looking]
+
+
+def _create_search_tools(scope: Scope) -> list[FunctionTool]:
+    return [create_glob_tool(scope), create_find_in_files_tool(scope)]
+
+
 def _create_file_tools(scope: Scope, run: str) -> list[FunctionTool]:
     return [
         *create_read_tools(scope),
-        create_glob_tool(scope),
-        create_find_in_files_tool(scope),
+        *_create_search_tools(scope),
         *create_write_tools(scope, run),
         *create_move_tools(scope, run),
         create_apply_diffs_tool(scope, run),

@@ -69,6 +69,32 @@ async def test_a_sub_agent_looks_and_only_its_last_words_come_back(tmp_path: Pat
     assert RunFolder(kept).load().summary == "It is 42."
 
 
+async def test_a_sub_agent_searches(tmp_path: Path) -> None:
+    find = {"calls": [{"tool": "find_in_files", "arguments": {"query": "answer"}}]}
+    glob = {"calls": [{"tool": "glob", "arguments": {"pattern": "*.py"}}]}
+    found = {"tool_result": {"is_error": False, "contains": ["a.py", "answer = 42"]}}
+    scene = chat(
+        tmp_path,
+        task("the answer"),
+        {**find, "expect": {"tools_include": ["text_editor", "glob", "find_in_files"]}},
+        {**glob, "expect": found},
+        say("a.py:1", expect={"tool_result": {"is_error": False, "contains": ["a.py"]}}),
+        say("There."),
+    )
+    async with scene.open() as session:
+        assert (await session.prompt(text("where is it?"))).text == "There."
+    titles = [each.event.title for each in nested(scene) if isinstance(each.event, ToolResultEvent)]
+    assert [title.split(":")[0] for title in titles] == ["find_in_files", "glob"]
+
+
+async def test_a_fifth_sub_agent_is_refused(tmp_path: Path) -> None:
+    refused = {"tool_result": {"is_error": True}}
+    scene = chat(tmp_path, task(*"12345"), say("Too many.", expect=refused))
+    async with scene.open() as session:
+        assert (await session.prompt(text("go"))).text == "Too many."
+    assert not nested(scene)
+
+
 async def test_a_sub_agent_changes_nothing_whatever_the_mode(tmp_path: Path) -> None:
     refused = {"tool_result": {"is_error": True}}
     command = {"calls": [{"tool": "run_command", "arguments": {"command": "touch c"}}]}

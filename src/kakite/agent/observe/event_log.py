@@ -205,7 +205,21 @@ def build_result_event(call: ToolCall, result: ToolResult, seconds: float) -> To
         title=describe(call),
         exit_code=get_exit_code(result),
         forgiven=get_forgiven(result),
+        diagnostics=tuple(_iter_diagnostics(result)),
     )
+
+
+def _iter_diagnostics(result: ToolResult) -> Iterator[str]:
+    """Yield what is wrong with a file after an edit, each as a text for a person."""
+    for found in _list_objects(result.details.get("after_edit")):
+        yield f"{found.get('command')}: {found.get('output') or 'exit {}'.format(found.get('exit_code'))}"
+    for found in _list_objects(result.details.get("syntax")):
+        yield f"{found.get('path')}:{found.get('line')}: {found.get('message')}"
+
+
+def _list_objects(value: object) -> list[JsonObject]:
+    found = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("JsonObject", each) for each in found if isinstance(each, dict)]
 
 
 def build_step_event(step: RunStep) -> RunStepEvent:

@@ -98,6 +98,8 @@ class ToolResultEvent:
     """With which a command has ended; None: it was none, or has not."""
     forgiven: tuple[str, ...] = ()
     """In what a quoted text differed from the file, and was taken all the same."""
+    diagnostics: tuple[str, ...] = ()
+    """What the commands after an edit said of the file, and what does not parse; only while it happens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

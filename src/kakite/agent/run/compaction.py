@@ -258,6 +258,20 @@ class RequestOverhead:
         return self.instructions + json.dumps(tools, ensure_ascii=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextParts:
+    """What takes how many tokens of a request, as counted here."""
+
+    instructions: int
+    tools: int
+    messages: int
+    """Of the person, of ours, and summaries."""
+    replies: int
+    """Of the model, with its calls."""
+    results: int
+    """Of tools."""
+
+
 class Compactor:
     """Chooses what the model sees of a run, and compacts it."""
 
@@ -274,6 +288,20 @@ class Compactor:
     def count_request_tokens(self, run: RunState, fixed: RequestOverhead) -> int:
         """Return the tokens of a request."""
         return count_request_tokens(run, self._count_tokens, self._count_tokens(fixed.to_text()))
+
+    def describe(self, run: RunState, fixed: RequestOverhead) -> ContextParts:
+        """Return the parts of a request."""
+        sums = {UserMessage: 0, Reply: 0, ToolMessage: 0}
+        for message in get_visible_messages(run):
+            sums[type(message)] += count_message_tokens(message, self._count_tokens)
+        instructions = self._count_tokens(fixed.instructions)
+        return ContextParts(
+            instructions=instructions,
+            tools=self._count_tokens(fixed.to_text()) - instructions,
+            messages=sums[UserMessage],
+            replies=sums[Reply],
+            results=sums[ToolMessage],
+        )
 
     async def compact(self, run: RunState, fixed: RequestOverhead, changed: Sequence[str]) -> RunState:
         """Return the run with less to show, and a mark of that; ``changed``: the files that differ.

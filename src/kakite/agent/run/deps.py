@@ -47,6 +47,8 @@ class ToolSettings:
     """How the model names the text that it edits with Kakite's own editor; also by patterns of models."""
     require_read: bool = False
     """Whether Kakite's own editor edits only files that the model has read."""
+    after_edit: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
+    """Commands for files that Kakite's own editor has written, by pattern; they run in the sandbox."""
     servers: tuple[str, ...] = ()
     """Names of servers in the person's own files that the model may use besides. They run on the host."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False, compare=False)

@@ -28,7 +28,13 @@ from kakite.agent.observe.events import (
 )
 from kakite.agent.run import compaction, machine
 from kakite.agent.run.approvals import TimedApprover
-from kakite.agent.run.compaction import CONTEXT_OVERFLOW, Compactor, RequestOverhead, on_context_overflow
+from kakite.agent.run.compaction import (
+    CONTEXT_OVERFLOW,
+    Compactor,
+    ContextParts,
+    RequestOverhead,
+    on_context_overflow,
+)
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.limits import DailyUsageError, RunUsage, UsageLimits
 from kakite.agent.run.prompt import update_system_prompt
@@ -191,6 +197,11 @@ class TurnExecutor:
     def count_context(self, run: RunState, tools: Sequence[Tool]) -> int:
         """Return how many tokens the next request would take."""
         return self._memory.count_request_tokens(run, RequestOverhead(instructions=run.system, tools=tools))
+
+    def describe_context(self, run: RunState, tools: Sequence[Tool]) -> ContextParts:
+        """Return what takes how much of the next request."""
+        run = update_system_prompt(run, self._toolbox.get_prompt_parts())
+        return self._memory.describe(run, RequestOverhead(instructions=run.system, tools=tools))
 
     async def _compact(self, run: RunState, fixed: RequestOverhead) -> RunState:
         """Show the model less, and no more than that: it is asked again after this is stored."""

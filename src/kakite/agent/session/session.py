@@ -25,11 +25,12 @@ from kakite.agent.observe.events import (
 )
 from kakite.agent.run import machine
 from kakite.agent.run.approvals import TimedApprover
-from kakite.agent.run.compaction import get_run_window
+from kakite.agent.run.compaction import ContextParts, get_run_window
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.turns import TurnExecutor, record_usage
+from kakite.agent.session.background_jobs import LOOK, STOP, BackgroundJob, BackgroundJobList, JobOutput
 from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
 from kakite.agent.session.commit_tool import CommitStep
 from kakite.agent.session.commits import Commit, Committer
@@ -184,6 +185,7 @@ class Session:
         self._commits: CommitStep | None = None
         self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
         self._emit = deps.listener
+        self._jobs = BackgroundJobList()
         self._steering: list[UserMessage] = []
         self._step: asyncio.Task[RunState] | None = None
         """What is under way, for an interrupt to end."""
@@ -400,6 +402,28 @@ class Session:
         used = await asyncio.to_thread(self._turns.count_context, self.run, tools)
         return used, get_run_window(self.run)
 
+    async def describe_context(self) -> ContextParts:
+        """Return what takes how much of the next request, about."""
+        tools = await self._toolset.list_tools()
+        return await asyncio.to_thread(self._turns.describe_context, self.run, tools)
+
+    @property
+    def jobs(self) -> tuple[BackgroundJob, ...]:
+        """The commands in the background, as they stood when somebody looked last."""
+        return self._jobs.jobs
+
+    async def look_at_job(self, job: BackgroundJob, *, stop: bool = False) -> JobOutput | None:
+        """Return what a command in the background has written since, or end it first; None: it is gone.
+
+        The model does not get this output by itself any more: whoever asks tells it.
+        """
+        call = ToolCall(id="person", name=STOP if stop else LOOK, arguments={"job": job.id})
+        result = await self._toolset.call_for_person(call)
+        if result.is_error:
+            self._jobs.forget(job.id)
+            return None
+        return self._jobs.note(call, result.text)
+
     async def close(self) -> None:
         """End what runs, and store the session."""
         self._closing = True
@@ -494,6 +518,8 @@ class Session:
         self.run = await self._save(await self._turns.run_tool(self.run, call))
         run = await self._give_nested(self.run, call)
         last = next((each for each in reversed(run.messages) if isinstance(each, ToolMessage)), None)
+        if last is not None and not last.is_error:
+            self._jobs.note(call, last.text)
         result = {"text": last.text, "is_error": last.is_error} if last else {}
         after = await self._run_hooks("after_call", {**details, "result": result}, call.name)
         notes = (before.text, after.text, after.denied)

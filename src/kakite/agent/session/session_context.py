@@ -18,6 +18,7 @@ from kakite.agent.session.context import (
     get_person_folders,
     load_commands,
     load_instructions,
+    load_shipped_commands,
     load_skills,
     open_project,
 )
@@ -76,6 +77,13 @@ def load_session_context(folder: Path, environ: Mapping[str, str]) -> SessionCon
         instructions=tuple(ProjectInstruction(path=file.path, text=file.text) for file in instructions.files),
         nested=instructions.nested,
         skills=skills,
-        commands=commands,
+        commands=_add_shipped(commands),
         problems=(*instructions.problems, *skill_problems, *command_problems),
     )
+
+
+def _add_shipped(commands: tuple[SlashCommand, ...]) -> tuple[SlashCommand, ...]:
+    """Return the commands with those that come with Kakite, but for names that are taken."""
+    names = {command.name for command in commands}
+    shipped = (command for command in load_shipped_commands() if command.name not in names)
+    return tuple(sorted((*commands, *shipped), key=lambda command: command.name))

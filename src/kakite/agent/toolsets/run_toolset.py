@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,8 @@ from kakite.tools.editor.edit_formats import EditFormat, EditorOptions, resolve_
 from kakite.tools.function_toolset import FunctionToolset
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
+AFTER_EDIT_VARIABLE = "KAKITE_AFTER_EDIT"
+
 
 async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionDeps) -> RunToolset:
     """Start the servers of a run; they end with the stack.
@@ -34,10 +37,12 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
     edit_format = resolve_format(tooling.edit_format, run.task.model)
     toolset = SandboxToolset(
         tooling.editor,
-        partial(sandbox.build_process_spec, env=run.environment),
+        partial(sandbox.build_process_spec, env=_build_environment(run, tooling)),
         partial(_build_serve_command, sandbox, tooling, edit_format),
         lambda error: parts.listener(ResourceMissing(what="editor", code=error.code, message=error.message)),
         in_process=_build_in_process_editor(run, parts, edit_format),
+        # What only looks cannot run commands: plan mode and sub-agents search by tools.
+        commands="shell" if run.task.workspace == "clone" else "search,shell",
     )
     stack.push_async_callback(toolset.close)
     await toolset.open()
@@ -60,6 +65,14 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
     others = await further.toolset.list_tools() if further else ()
     listed = ListedTools(own=own, builtin=builtin, others=others)
     return RunToolset(run, parts, toolset, further, beginning, listed)
+
+
+def _build_environment(run: RunState, tooling: ToolSettings) -> Mapping[str, str] | None:
+    if not tooling.after_edit:
+        return run.environment
+    # JSON is YAML, as the variable is read; the person's settings are not in the sandbox.
+    commands = {pattern: list(said) for pattern, said in tooling.after_edit.items()}
+    return {**(run.environment or {}), AFTER_EDIT_VARIABLE: json.dumps(commands)}
 
 
 StartCallback = Callable[[], Awaitable[None]]
@@ -188,13 +201,26 @@ class RunToolset:
 
     def build_read_only(self, run: RunState, parts: SessionDeps) -> RunToolset:
         """Return the tools of a sub-agent: those of the sandbox that look, and skills."""
-        own = tuple(each for each in self._listed.own if each.effect == "read" or each.name == "text_editor")
+        # What a command in the background writes is read once: that is for the session's own model.
+        own = tuple(
+            each
+            for each in self._listed.own
+            if each.name == "text_editor" or (each.effect == "read" and each.name != "poll_command")
+        )
         builtin = tuple(offer for offer in parts.builtin if offer.tool.name == "read_skill")
         listed = ListedTools(own=own, builtin=tuple(offer.tool for offer in builtin), others=())
         parts = replace(parts, builtin=builtin)
         tools = RunToolset(run, parts, self._toolset, None, StartNotifier(), listed, subagent=True)
         tools.set_approval(MODES["ask"], read_only=True)
         return tools
+
+    async def call_for_person(self, call: ToolCall) -> ToolResult:
+        """Call a tool of the sandbox because the person wants it: nobody is asked.
+
+        Raises:
+            KakiteError: the servers in the sandbox are lost.
+        """
+        return await self._toolset.call(call)
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the tools, the same ones every time."""

@@ -136,6 +136,7 @@ class SandboxToolset:
         on_trouble: Callable[[EditorError], None],
         *,
         in_process: BufferEditor | None = None,
+        commands: str = "shell",
     ) -> None:
         """Take what starts servers.
 
@@ -145,6 +146,7 @@ class SandboxToolset:
             serve: the words that start Kakite's own server with these sets of tools.
             on_trouble: told when the editor is not there and the run goes on.
             in_process: takes the place of Kakite's own editor in the sandbox.
+            commands: the sets of tools of the server that runs commands.
         """
         self.trouble: EditorError | None = None
         """Why there is no editor, though there should be one."""
@@ -153,6 +155,7 @@ class SandboxToolset:
         self._serve = serve
         self._on_trouble = on_trouble
         self._in_process = in_process
+        self._commands = commands
         self._editor: SupervisedServer | BufferEditor | None = None
         self._shell: SupervisedServer | None = None
         """The same one as the editor, where that is Kakite's own."""
@@ -184,12 +187,12 @@ class SandboxToolset:
             SandboxError: the sandbox does not work.
         """
         if not self._choice.enabled:
-            self._shell = await self._start_server("shell")
+            self._shell = await self._start_server(self._commands)
         elif self._choice.command:
-            self._shell = await self._start_server("shell")
+            self._shell = await self._start_server(self._commands)
             await self._open_editor()
         elif self._in_process is not None:
-            self._shell = await self._start_server("shell")
+            self._shell = await self._start_server(self._commands)
             await self._open_in_process(self._in_process)
         else:
             await self._open_both()
@@ -226,10 +229,10 @@ class SandboxToolset:
 
     async def _open_both(self) -> None:
         try:
-            self._editor = self._shell = await self._start_server("editor,shell")
+            self._editor = self._shell = await self._start_server(f"editor,{self._commands}")
         except ServerError as error:
             self._lose(error)
-            self._shell = await self._start_server("shell")
+            self._shell = await self._start_server(self._commands)
 
     async def _open_in_process(self, editor: BufferEditor) -> None:
         try:
@@ -276,7 +279,7 @@ class SandboxToolset:
         self._editor = None
         if server is self._shell:
             self._shell = None
-            self._shell = await self._start_server("shell")
+            self._shell = await self._start_server(self._commands)
         await self._route()
 
     async def _list_offered_tools(self) -> list[tuple[SupervisedServer | BufferEditor, str, Tool]]:

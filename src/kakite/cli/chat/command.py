@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kakite.agent.run.state import Task
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.prepared import PreparedSession
+    from kakite.cli.chat.view import Notification
     from kakite.cli.settings import Settings
     from kakite.host import Approver
 
@@ -170,6 +171,11 @@ class _Wanted:
     def terms(self) -> tuple[str, str]:
         """The model and the mode of a new session, before it is made."""
         return self.settings.model, self.mode or self.settings.approve
+
+    @property
+    def notify(self) -> Notification:
+        """How the person is told that it is their move."""
+        return self.settings.notify
 
     def prepare(self, approver: Approver, listener: RunListener) -> PreparedSession:
         """Return it, ready to be opened."""

@@ -19,10 +19,11 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input import create_input
-from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import StdoutProxy
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 
 from kakite.cli.chat.git_branch import read_branch
 from kakite.cli.chat.line_input import edit_text
@@ -48,6 +49,7 @@ ESCAPE_TIMEOUT = 0.1
 """Seconds that Esc waits for a key that would make another one of both, as Alt-Enter."""
 SEQUENCE_TIMEOUT = 2.0
 """Seconds that Ctrl-X waits for the key that belongs to it."""
+_BETWEEN = " · "
 _MENTION = re.compile(r'(?:^|\s)@("?[^\s"]*)$')
 
 
@@ -79,6 +81,11 @@ class PromptOwner(Protocol):
     @property
     def question_hint(self) -> str:
         """How the model's own question can be answered; empty: there is none."""
+        ...
+
+    @property
+    def background_jobs(self) -> int:
+        """How many commands the model has in the background."""
         ...
 
     @property
@@ -134,10 +141,17 @@ class PromptInput:
         self._given = termios.tcgetattr(sys.stdin)
         try:
             _keep_keys(self._given)
+            self._take_earlier_keys()
             with proxy, redirect_stdout(proxy), redirect_stderr(proxy):
                 yield
         finally:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._given)
+
+    def _take_earlier_keys(self) -> None:
+        """Take what was typed before we had the terminal, which made a new line of each Enter."""
+        enter = KeyPress(Keys.ControlM, "\r")
+        keys = (enter if press.key == Keys.ControlJ else press for press in self._keyboard.read_keys())
+        store_typeahead(self._keyboard, list(keys))
 
     async def read_line(self) -> str:
         """Return the next line."""
@@ -213,9 +227,10 @@ class PromptInput:
     def _format_message(self) -> FormattedText:
         asked = self._owner.choices
         live = self._owner.view.format_live(_get_columns(), doing=not asked)
-        lines = [("class:live", f"{live}\n")] if live else []
+        style = "fg:ansibrightblack" if self._owner.view.is_thinking else "class:live"
+        lines = [(style, f"{live}\n")] if live else []
         if told := asked or self._owner.question_hint:
-            lines.append(("bold", f"{told}\n"))
+            lines.append(("bold", f"{wrap_parts(told, _get_columns())}\n"))
         return FormattedText([*lines, ("bold ansicyan", "› ")])
 
     def _format_toolbar(self) -> str:
@@ -227,6 +242,7 @@ class PromptInput:
             owner.model,
             f"context {used * 100 // window} %" if window else "",
             f"${owner.view.cost:.2f}" if owner.view.cost else "",
+            f"{running} in background" if (running := owner.background_jobs) else "",
             self._read_branch(),
             hint,
         ]
@@ -259,7 +275,7 @@ class PromptInput:
 
         @keys.add("c-o")
         def _unfold(_event: Any) -> None:
-            owner.view.show_last_call()
+            owner.view.show_last_folded()
 
         @keys.add("escape", "enter")
         @keys.add("c-j")
@@ -292,9 +308,21 @@ def _build_answer_key(owner: PromptOwner, letter: str) -> Callable[[Any], None]:
 def join_to_fit(parts: Sequence[str], columns: int) -> str:
     """Return the parts of the status line, without those in the middle that have no room."""
     kept = list(parts)
-    while cell_len(text := " · ".join(kept)) > columns and len(kept) > 2:
+    while cell_len(text := _BETWEEN.join(kept)) > columns and len(kept) > 2:
         del kept[-2]
     return text
+
+
+def wrap_parts(text: str, columns: int) -> str:
+    """Return a text of several parts in rows that a terminal does not cut: a new row begins at a part."""
+    rows = [""]
+    for part in text.split(_BETWEEN):
+        longer = f"{rows[-1]}{_BETWEEN}{part}" if rows[-1] else part
+        if cell_len(longer) < columns:
+            rows[-1] = longer
+        else:
+            rows += chop_cells(part, columns - 1)
+    return "\n".join(filter(None, rows))
 
 
 def _get_columns() -> int:

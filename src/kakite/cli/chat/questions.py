@@ -70,13 +70,14 @@ def format_rule_scope(rule: Rule) -> str:
     return escape_one_line(describe_scope(rule))
 
 
-def render_person_question(question: PersonQuestion) -> Iterator[Text]:
-    """Yield the rows of a question of the model: its text, and the choices with their numbers."""
+def render_person_question(question: PersonQuestion) -> Iterator[tuple[Text, Text]]:
+    """Yield the lines of a question of the model, each a mark and a text: its words, and the choices."""
     for line in escape_control(question.text).split("\n"):
-        yield Text.assemble(("? ", "bold yellow"), (line, "bold"))
+        yield Text("? ", "bold yellow"), Text(line, "bold")
     for number, choice in enumerate(question.choices, start=1):
         about = f"  {escape_one_line(choice.description)}" if choice.description else ""
-        yield Text.assemble((f"  {number}. ", "bold cyan"), escape_one_line(choice.label), (about, "dim"))
+        told = Text.assemble(escape_one_line(choice.label), (about, "dim"))
+        yield Text(f"  {number}. ", "bold cyan"), told
 
 
 def render_question(question: ApprovalRequest, width: int) -> Iterator[Text]:

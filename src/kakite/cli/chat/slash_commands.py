@@ -15,6 +15,7 @@ from kakite.errors import UsageError
 if TYPE_CHECKING:
     from kakite.agent.run.state import RewindPoint
     from kakite.agent.run.store import RunFolder
+    from kakite.agent.session.background_jobs import BackgroundJob
     from kakite.agent.session.checkpoints import Restored
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session
@@ -35,6 +36,10 @@ class ChatFront(Protocol):
 
     def stop_work(self) -> None:
         """Stop what is at work."""
+        ...
+
+    def tell_later(self, text: str) -> None:
+        """Give the model a text with the person's next message."""
         ...
 
     async def handle(self, line: str) -> None:
@@ -93,12 +98,16 @@ COMMANDS = {
     "undo": ChatCommand("", "Take back what the last rewind did to the files"),
     "compact": ChatCommand("", "Shorten what the model is shown of the conversation"),
     "cost": ChatCommand("", "Show tokens, cost and time"),
+    "context": ChatCommand("", "Show what fills the model's context"),
+    "tasks": ChatCommand("[stop JOB]", "Look at the model's commands in the background, or stop one"),
+    "copy": ChatCommand("", "Copy the model's last answer"),
     "clear": ChatCommand("", "Begin a new session; this one stays stored"),
     "resume": ChatCommand("[ID]", "Go on with another session of this folder"),
     "tools": ChatCommand("", "List the model's tools"),
     "mcp": ChatCommand("", "List the MCP servers that the model may use"),
+    "fork": ChatCommand("", "Go on with a copy of this session; the session itself stays"),
     "export": ChatCommand("[FILE]", "Write the conversation as Markdown"),
-    "last": ChatCommand("", "Show the last call whole (Ctrl-O)"),
+    "last": ChatCommand("", "Show the last call or thought whole (Ctrl-O)"),
     "edit": ChatCommand("[TEXT]", "Write a message in your editor (Ctrl-X Ctrl-E)"),
     "stop": ChatCommand("", "Stop the model, or your own command (Esc)"),
     "quit": ChatCommand("", "Leave; the session stays stored"),
@@ -109,7 +118,7 @@ KEYS = (
     ("Esc, Ctrl-C", "stop the model; Ctrl-C twice leaves"),
     ("Alt-Enter, Ctrl-J", "a new line"),
     ("Shift-Tab", "the next mode"),
-    ("Ctrl-O", "show the last call whole"),
+    ("Ctrl-O", "show the last call or thought whole"),
     ("Ctrl-X Ctrl-E", "write in your editor"),
     ("@path", "name a file"),
     ("!command", "run a command of your own; the model gets its output with your next message"),
@@ -145,6 +154,10 @@ class ChatCommands:
             "undo": self._undo,
             "compact": self._compact,
             "cost": self._cost,
+            "context": self._context,
+            "tasks": self._tasks,
+            "copy": self._copy,
+            "fork": self._fork,
             "clear": self._clear,
             "resume": self._resume,
             "tools": self._tools,
@@ -314,6 +327,67 @@ class ChatCommands:
         for line in lines:
             self._view.note(line)
 
+    async def _context(self, _rest: str) -> None:
+        session = await self._terminal.get_session()
+        parts, (used, window) = await session.describe_context(), await session.count_context_tokens()
+        rows = (
+            ("instructions", parts.instructions),
+            ("tools", parts.tools),
+            ("messages", parts.messages),
+            ("replies", parts.replies),
+            ("results", parts.results),
+        )
+        for name, tokens in rows:
+            self._view.note(f"{name:12} {tokens:9,}  {tokens * 100 // window:3} %")
+        self._view.note(f"{'in all':12} {used:9,}  {used * 100 // window:3} % of {window:,} tokens")
+
+    async def _tasks(self, rest: str) -> None:
+        session = await self._terminal.get_session()
+        action, _, name = rest.partition(" ")
+        jobs = [job for job in session.jobs if job.running and (not rest or job.id == name.strip())]
+        if rest and (action != "stop" or not jobs):
+            raise UsageError(f"`/tasks {rest}` makes no sense", hint="/tasks lists them; /tasks stop JOB")
+        for job in jobs:
+            await self._show_job(session, job, stop=bool(rest))
+        if not jobs:
+            self._view.note("No command runs in the background.")
+
+    async def _show_job(self, session: Session, job: BackgroundJob, *, stop: bool) -> None:
+        found = await session.look_at_job(job, stop=stop)
+        if found is None:
+            self._view.note(f"{job.id}  is gone: {job.command}")
+            return
+        state = "runs" if found.job.running else "stopped" if stop else f"ended, exit {found.exit_code}"
+        self._view.note(f"{job.id}  {state}: {job.command}")
+        if found.text:
+            self._view.show_output(found.text)
+        if found.text or not found.job.running:
+            self._terminal.tell_later(found.to_message())
+            self._view.note("(the model gets this with your next message)")
+
+    async def _copy(self, _rest: str) -> None:
+        session = await self._terminal.get_session()
+        text = session.run.summary
+        if not text:
+            raise UsageError("there is no answer yet")
+        if self._view.plain:
+            raise UsageError("plain lines cannot copy", hint="/export writes the conversation to a file")
+        self._view.copy(text)
+        self._view.note(f"Copied {len(text):,} characters, if your terminal allows it (OSC 52).")
+
+    async def _fork(self, _rest: str) -> None:
+        from kakite.cli.session_setup import fork_session
+
+        session = await self._terminal.get_session()
+        self._check_idle()
+        prepared = self._terminal.prepared
+        assert prepared is not None
+        if not session.run.points:
+            raise UsageError("there is nothing to copy yet")
+        copy = await asyncio.to_thread(fork_session, prepared.deps.record)
+        await self._terminal.open(copy)
+        self._view.note(f"This is a copy. The session before: /resume {session.run.task.id}")
+
     async def _clear(self, _rest: str) -> None:
         self._check_idle()
         await self._terminal.open()
@@ -386,7 +460,7 @@ class ChatCommands:
         self._view.note(f"Written to {file}")
 
     async def _last(self, _rest: str) -> None:
-        self._view.show_last_call()
+        self._view.show_last_folded()
 
     async def _edit(self, rest: str) -> None:
         text = await self._terminal.edit_text(rest)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kakite.agent.session.session import Session, SessionMode
     from kakite.agent.session.session_context import SessionContext
     from kakite.cli.chat.line_input import LineInput
+    from kakite.cli.chat.view import Notification
     from kakite.host import ApprovalRequest, ApprovalResponse, Approver
     from kakite.models.messages import UserMessage
 
@@ -48,6 +49,11 @@ class SessionSource(Protocol):
     @property
     def terms(self) -> tuple[str, str]:
         """The model and the mode of a new session, before it is made."""
+        ...
+
+    @property
+    def notify(self) -> Notification:
+        """How the person is told that it is their move."""
         ...
 
     def prepare(self, approver: Approver, listener: RunListener) -> PreparedSession:
@@ -92,6 +98,17 @@ class _OpenQuestion:
     """Whether the person was typing when it came: that line is no answer."""
 
 
+def _join_messages(first: UserMessage, *more: UserMessage) -> UserMessage:
+    """Return several messages as one."""
+    if not more:
+        return first
+    every = (first, *more)
+    shown = "\n\n".join(each.shown or each.text for each in every)
+    text = "\n\n".join(each.text for each in every)
+    images = tuple(image for each in every for image in each.images)
+    return replace(first, text=text, images=images, shown=shown if shown != text else "")
+
+
 class ChatTerminal:
     """One person at one terminal, and the session that they talk to."""
 
@@ -111,6 +128,8 @@ class ChatTerminal:
         """What the last line asked for, while that is done."""
         self._own: asyncio.Task[None] | None = None
         """The person's own command, while it runs."""
+        self._early: list[UserMessage] = []
+        """Messages that came after the first one, before the session was ready: they go along with it."""
         self._own_outputs: list[str] = []
         """What own commands said, for the model with the next message."""
         self._question: _OpenQuestion | None = None
@@ -277,6 +296,11 @@ class ChatTerminal:
         return await asyncio.shield(self._preparing)
 
     @property
+    def background_jobs(self) -> int:
+        """How many commands the model has in the background, as far as is known."""
+        return sum(job.running for job in self.session.jobs) if self.session else 0
+
+    @property
     def is_at_work(self) -> bool:
         """Whether the model is at work."""
         return self._turn is not None and not self._turn.done()
@@ -358,17 +382,25 @@ class ChatTerminal:
             self._own_outputs.clear()
         if self.session is not None and self.session.is_running:
             self.session.steer(message)
+            self.view.waiting.append(text)
+            self._input.refresh()
         elif self.is_at_work:
-            raise KakiteError("the session is not ready yet", hint="wait a moment; Esc stops it")
+            self._early.append(message)
+            self.view.waiting.append(text)
         else:
+            self._early.clear()
             self._turn = asyncio.create_task(self._run_turn(message))
 
     async def _run_turn(self, message: UserMessage) -> None:
         try:
             session = await self.get_session()
         except KakiteError as error:
+            self.view.waiting.clear()
             self._show_error(error)
             return
+        message = _join_messages(message, *self._early)
+        self._early.clear()
+        self.view.waiting.clear()
         await self._finish_turn(session.prompt(message))
 
     async def _finish_turn(self, turn: Coroutine[object, object, object]) -> None:
@@ -382,7 +414,13 @@ class ChatTerminal:
             self._show_error(error)
         finally:
             self.view.doing = ""
+            self.view.waiting.clear()
             self._input.refresh()
+            self.view.ring(self._source.notify, "the turn has ended")
+
+    def tell_later(self, text: str) -> None:
+        """Give the model a text with the person's next message."""
+        self._own_outputs.append(text)
 
     def _begin_own(self, command: str) -> None:
         """Run the person's own command; the line stays, and Esc or Ctrl-C ends it."""
@@ -397,7 +435,7 @@ class ChatTerminal:
         self.view.begin(f"! {command}")
         try:
             told, code = await run_own_command(command, self.project, self.view.show_output)
-            self._own_outputs.append(told)
+            self.tell_later(told)
             ended = f"exit {code}; " if code else ""
             self.view.note(f"({ended}the model gets this with your next message)")
         except asyncio.CancelledError:
@@ -444,6 +482,7 @@ class ChatTerminal:
         asked = self._question = _OpenQuestion(
             request=question, answer=loop.create_future(), interrupts_draft=self._input.has_draft
         )
+        self.view.ring(self._source.notify, "a question waits")
         showing = loop.call_later(0 if self._plain else ANSWER_AFTER, self._show_choices, asked)
         try:
             return await asked.answer
@@ -456,11 +495,10 @@ class ChatTerminal:
         """Show a question of the model with its choices, and return the answer."""
         from kakite.cli.chat.questions import render_person_question
 
-        self.view.console.print()
-        for row in render_person_question(question):
-            self.view.console.print(row)
+        self.view.show_person_question(render_person_question(question))
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._asked = question, answer
+        self.view.ring(self._source.notify, "a question waits")
         if self._plain:
             self.view.note(ASKED_HINT)
         self._input.refresh()
@@ -537,6 +575,7 @@ class ChatTerminal:
             self.session.interrupt()
         elif self.is_at_work and self._turn is not None:  # it waits for the session
             self._turn.cancel()
+            self.view.waiting.clear()
             self.view.warn("Your message was not sent.")
 
     def on_interrupt(self) -> None:

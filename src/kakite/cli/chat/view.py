@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Literal, cast
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, RenderResult
@@ -37,6 +39,8 @@ LIVE_LINES = 6
 """Lines of what is under way, above the prompt."""
 MESSAGE_LINES = 12
 """Lines of a message of the person that are shown again once it is sent."""
+WAITING_MESSAGES = 3
+"""Messages that wait for the model's next step, of which the prompt shows the beginning."""
 _TAB = 4
 _AROUND = 6  # rows that the line and the answers take
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -53,6 +57,17 @@ _ENDS = {
     "stuck": "Stopped: the model repeats the same call.",
     "refused": "The model would not answer.",
 }
+
+
+Notification = Literal["off", "bell", "desktop"]
+"""How a person is told that it is their move."""
+
+
+def send_sequence(text: str) -> None:
+    """Send the terminal a sequence that draws nothing, past what draws."""
+    if sys.__stdout__ is not None:
+        sys.__stdout__.write(text)
+        sys.__stdout__.flush()
 
 
 class TerminalConsole(Console):
@@ -72,6 +87,19 @@ class TerminalConsole(Console):
         except (OSError, ValueError):
             columns, lines = 80, 25
         return ConsoleDimensions(columns or 80, lines or 25)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thought:
+    """What the model thought before a reply, or before it was stopped."""
+
+    text: str
+    seconds: float
+
+    @property
+    def title(self) -> str:
+        """One line about it."""
+        return f"thought for {max(self.seconds, 1):.0f} s"
 
 
 @dataclass(slots=True)
@@ -101,16 +129,24 @@ class ChatView:
     used: tuple[int, int] = (0, 0)
     """Tokens of the context, and of the model's window; 0: not known."""
     cost: float | None = 0.0
-    calls: list[events.ToolResultEvent] = field(default_factory=list[events.ToolResultEvent])
-    """The results so far, for who wants to see one whole."""
+    foldable: list[events.ToolResultEvent | Thought] = field(
+        default_factory=list["events.ToolResultEvent | Thought"]
+    )
+    """Results and thoughts so far, for who wants to see one whole."""
+    waiting: deque[str] = field(default_factory=deque[str])
+    """Messages of the person that the model has not got yet."""
     _asked: set[str] = field(default_factory=set[str])
     """The calls whose question has shown what they change."""
     _text: MarkdownStream = field(default_factory=MarkdownStream)
     _streamed: bool = False
+    _thought: str = ""
+    """What the model thinks now."""
 
     def show(self, event: events.RunEvent) -> None:
         """Show an event. A RunListener."""
         match event:
+            case events.ModelThoughtDelta(text=text):
+                self._thought += text
             case events.ModelTextDelta(text=text):
                 self._stream(text)
             case events.ModelReplyEvent(text=text):
@@ -140,7 +176,10 @@ class ChatView:
             ):
                 self.note("Written on the page:")
                 self.show_message(text)
+            case events.TurnStarted():
+                self._take_waiting()
             case events.SteeringReceived():
+                self._take_waiting()
                 self.note("The model has your message.")
             case events.ResourceMissing(what=what, message=message):
                 self.warn(f"going on without {what}: {message}")
@@ -160,7 +199,9 @@ class ChatView:
     def reset(self) -> None:
         """Forget the session before: another one is shown now."""
         self.doing, self.used, self.cost = "", (0, 0), 0.0
-        self.calls.clear()
+        self._thought = ""
+        self.foldable.clear()
+        self.waiting.clear()
         self._asked.clear()
 
     def show_question(self, call_id: str, rows: Iterable[Text]) -> None:
@@ -172,6 +213,18 @@ class ChatView:
             self._print(row)
         if len(shown) > self.console.height - _AROUND:
             self.note(f"(the question has {len(shown):,} rows: scroll up)")
+
+    def show_person_question(self, lines: Iterable[tuple[Text, Text]]) -> None:
+        """Show a question of the model: the rows of a line stand below its first word, not below its mark."""
+        self._print(Text(""))
+        for mark, text in lines:
+            if self.plain:
+                self._print(Text.assemble(mark, text))
+                continue
+            row = Table.grid()
+            row.add_column(no_wrap=True)
+            row.add_row(mark, text)
+            self._print(row)
 
     def note(self, text: str) -> None:
         """Show a line of ours."""
@@ -228,13 +281,16 @@ class ChatView:
         if len(shown) < len(lines):
             self.note(f"    … {len(lines) - len(shown)} more lines ({self._how_to_unfold})")
 
-    def show_last_call(self) -> None:
-        """Show the latest call's result whole."""
-        if not self.calls:
+    def show_last_folded(self) -> None:
+        """Show the latest call's result whole, or what the model thought."""
+        if not self.foldable:
             self.note("There was no call yet.")
             return
-        event = self.calls[-1]
+        event = self.foldable[-1]
         self.note(f"— {event.title}")
+        if isinstance(event, Thought):
+            self.note(event.text)
+            return
         if event.diff:
             self.show_diff(event.diff, None)
         self.show_output(_format_output(event.text))
@@ -242,18 +298,30 @@ class ChatView:
     def format_live(self, width: int, *, doing: bool = True) -> str:
         """Return what is under way, for above the prompt: the end of the text that comes, what is done."""
         room = max(width - 1, 1)
-        lines: list[str] = []
-        if self._text.pending.strip():
-            # Only the end shows: of a long text no more than that is looked at.
-            text = escape_control(self._text.pending.strip("\n")[-LIVE_LINES * room :])
-            for line in text.expandtabs(_TAB).split("\n"):
-                lines += chop_cells(line, room) or [""]
-            lines = lines[-LIVE_LINES:]
+        lines = _get_last_rows(self._text.pending or self._thought, room)
+        for message in list(self.waiting)[:WAITING_MESSAGES]:
+            lines.append(_cut(f"… waits: {escape_one_line(message)}", room))
         if self.doing and doing:
             seconds = int(time.monotonic() - self.since)
             took = f"  {seconds} s" if seconds else ""
             lines.append(_cut(f"● {self.doing}", room - len(took)) + took)
         return "\n".join(lines)
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether what stands above the prompt are the model's thoughts."""
+        return bool(self._thought) and not self._text.pending
+
+    def copy(self, text: str) -> None:
+        """Put a text into the person's clipboard, where the terminal lets programs do that."""
+        send_sequence(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07")
+
+    def ring(self, notify: Notification, text: str) -> None:
+        """Tell the person that it is their move, where they want to be told so."""
+        if notify == "desktop" and not self.plain:
+            send_sequence(f"\x1b]9;Kakite: {text}\x07")
+        if notify != "off":
+            send_sequence("\x07")
 
     def begin(self, what: str) -> None:
         """Note what is under way."""
@@ -267,12 +335,29 @@ class ChatView:
     def _how_to_unfold(self) -> str:
         return "/last shows all" if self.plain else "Ctrl-O shows all"
 
+    def _take_waiting(self) -> None:
+        """Note that the model has the message that waited longest."""
+        if self.waiting:
+            self.waiting.popleft()
+
+    def _fold_thought(self) -> None:
+        """Show in one line that the model has thought."""
+        text, self._thought = self._thought.strip(), ""
+        if not text:
+            return
+        seconds = time.monotonic() - self.since
+        self.foldable.append(Thought(text=text, seconds=seconds))
+        if not self.plain:
+            self.note(f"{self.foldable[-1].title} ({self._how_to_unfold})")
+
     def _stream(self, text: str) -> None:
+        self._fold_thought()
         self._streamed = True
         for block in self._text.feed(text):
             self.show_markdown(block)
 
     def _end_reply(self, text: str) -> None:
+        self._fold_thought()
         rest = self._text.flush()
         if self._streamed:
             if rest.strip():
@@ -302,7 +387,7 @@ class ChatView:
                 return
 
     def _show_result(self, event: events.ToolResultEvent) -> None:
-        self.calls.append(event)
+        self.foldable.append(event)
         self.doing = ""
         if event.tool == UPDATE_PLAN and event.ok:  # the checklist itself is shown next
             return
@@ -321,6 +406,8 @@ class ChatView:
                 self.show_diff(event.diff)
         elif failed or event.exit_code:
             self._show_excerpt(event.text)
+        for diagnostic in event.diagnostics:
+            self._show_excerpt(diagnostic)
 
     def _show_excerpt(self, text: str) -> None:
         lines = escape_control(_format_output(text)).splitlines()
@@ -330,6 +417,7 @@ class ChatView:
             self.note(f"    … {len(lines) - FAILED_LINES} more lines ({self._how_to_unfold})")
 
     def _end_turn(self, event: events.TurnEnded) -> None:
+        self._fold_thought()
         rest = self._text.flush()
         if rest.strip():
             self.show_markdown(rest)
@@ -353,6 +441,16 @@ def _format_output(text: str) -> str:
     streams = cast("dict[str, object]", value)
     parts = [str(streams[name]).rstrip("\n") for name in ("stdout", "stderr")]
     return "\n".join(filter(None, parts)) or "(no output)"
+
+
+def _get_last_rows(text: str, room: int) -> list[str]:
+    """Return the last rows of a text that comes: of a long one no more than that is looked at."""
+    if not text.strip():
+        return []
+    rows: list[str] = []
+    for line in escape_control(text.strip("\n")[-LIVE_LINES * room :]).expandtabs(_TAB).split("\n"):
+        rows += chop_cells(line, room) or [""]
+    return rows[-LIVE_LINES:]
 
 
 def _cut(text: str, cells: int) -> str:

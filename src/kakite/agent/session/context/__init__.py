@@ -1,6 +1,11 @@
 """What a session is given besides the messages: instructions, skills, commands, and what ``@`` names."""
 
-from kakite.agent.session.context.commands import SlashCommand, expand_command, load_commands
+from kakite.agent.session.context.commands import (
+    SlashCommand,
+    expand_command,
+    load_commands,
+    load_shipped_commands,
+)
 from kakite.agent.session.context.completion import complete_mention, list_paths
 from kakite.agent.session.context.instructions import (
     Instruction,
@@ -40,6 +45,7 @@ __all__ = [
     "list_paths",
     "load_commands",
     "load_instructions",
+    "load_shipped_commands",
     "load_skills",
     "open_project",
     "read_skill",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kakite.agent.front_matter import FrontMatterError
 from kakite.agent.run.agents_md import decode_text
+from kakite.agent.run.prompt import load_prompt
 from kakite.agent.session.context.documents import MarkdownDocument, parse_markdown
 from kakite.agent.session.context.project import (
     ContextProblem,
@@ -32,6 +33,7 @@ MAX_COMMAND_BYTES = 64 * 1024
 """Bytes that are read of one file."""
 _MAX_DEPTH = 5  # folders in folders
 _FOLDERS = (".agents/commands", ".claude/commands", ".opencode/command", ".opencode/commands")
+_SHIPPED = ("init", "review")
 _NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
 _PLACEHOLDER = re.compile(r"\$(ARGUMENTS|[1-9])(?![A-Za-z0-9_])")
 _SHELL = re.compile(r"!`[^`\n]+`|^[ \t]*```+!", re.MULTILINE)
@@ -48,7 +50,7 @@ class SlashCommand:
     """What is shown of the arguments, such as ``[file]``."""
     body: str
     path: str
-    """As the session names it."""
+    """As the session names it; empty: it comes with Kakite."""
     origin: Origin
 
 
@@ -71,6 +73,23 @@ def load_commands(
             elif len(found) < MAX_COMMANDS:
                 found[command.name] = command
     return tuple(found[name] for name in sorted(found)), tuple(problems)
+
+
+def load_shipped_commands() -> tuple[SlashCommand, ...]:
+    """Return the commands that come with Kakite."""
+    return tuple(_load_shipped(name) for name in _SHIPPED)
+
+
+def _load_shipped(name: str) -> SlashCommand:
+    document = parse_markdown(load_prompt(f"command_{name}"))
+    return SlashCommand(
+        name=name,
+        description=document.get("description"),
+        argument_hint=document.get("argument-hint"),
+        body=document.body.strip(),
+        path="",
+        origin="kakite",
+    )
 
 
 def expand_command(command: SlashCommand, arguments: str) -> str:

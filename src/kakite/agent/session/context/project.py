@@ -20,7 +20,7 @@ from kakite.state_paths import get_state_path
 from kakite.workspace import EditLog, Workspace, WorkspaceError
 from kakite.workspace.errors import translate_os_errors
 
-Origin = Literal["project", "user"]
+Origin = Literal["project", "user", "kakite"]
 """Whose a text is: the repository's, or the person's own."""
 
 MAX_ENTRIES = 1000

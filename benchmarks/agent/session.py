@@ -1,0 +1,282 @@
+"""What a turn of a session costs beside the model and the sandboxed call, and what memory a session takes.
+
+    python benchmarks/agent/session.py [--turns 200] [--files 20000] [--sandbox KIND] [--json FILE]
+
+The session is `kakite chat -p --input jsonl`, a process of its own; the model is one on loopback, in this
+process, that does what each message says: answers, views a file, edits one, or runs a command. *Own* is the
+time from a message until its turn has ended, without the model's, the calls' and the checkpoint's.
+*Processor* is what the session's process used meanwhile: look at it where the machine is busy. The memory is
+also that of `kakite acp` and of `kakite chat --plain` at a terminal, with as many turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import queue
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from figures import Figure, write
+
+WITHIN = 120.0
+KINDS = ("text", "view", "edit", "command")
+NAMES = {
+    "text": "an answer",
+    "view": "a file viewed",
+    "edit": "a file edited",
+    "command": "a command run",
+}
+LATE = 10
+"""Turns at the end, and at the beginning, that are compared."""
+LINES = "".join(f"line {number} = {'x' * 30}\n" for number in range(50))
+
+
+class Model(ThreadingHTTPServer):
+    """A model on loopback that does what the last message says; keeps when it worked."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.spans = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        began = time.monotonic()
+        answer = stream(decide(json.loads(body)["messages"]))
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(answer)}\r\n\r\n"
+        ended = time.monotonic()
+        self.wfile.write(head.encode() + answer)
+        self.wfile.flush()
+        self.server.spans.append((began, ended))
+
+    def log_message(self, *words):
+        """Say nothing."""
+
+
+def decide(messages):
+    """Return the delta that answers a conversation."""
+    last = messages[-1]
+    if last["role"] == "tool":
+        return {"content": "It is done."}
+    said = last["content"] if isinstance(last["content"], str) else last["content"][-1]["text"]
+    kind, number = re.findall(r"(\w+) (\d+)", said)[-1]
+    editor = {"path": "a.txt"}
+    match kind:
+        case "view":
+            name, arguments = "text_editor", {"command": "view", **editor}
+        case "edit":
+            old, new = f"line {int(number) % 50} =", f"line {int(number) % 50} = {number}"
+            arguments = {"command": "str_replace", **editor, "old_str": old, "new_str": new + " ="}
+            name = "text_editor"
+        case "command":
+            name, arguments = "run_command", {"command": f"head -c 2000 /dev/zero | tr '\\0' x; echo {number}"}
+        case _:
+            return {"content": "An answer of some words. " * 8}
+    call = {"name": name, "arguments": json.dumps(arguments)}
+    return {"tool_calls": [{"index": 0, "id": f"c{number}", "type": "function", "function": call}]}
+
+
+def stream(delta):
+    """Return an answer as it comes over the wire."""
+    finish = "tool_calls" if "tool_calls" in delta else "stop"
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    choices = [
+        {"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": None},
+        {"index": 0, "delta": {}, "finish_reason": finish},
+    ]
+    lines = [json.dumps({**head, "choices": [choice]}) for choice in choices]
+    return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
+
+
+def fill(project, files):
+    """Make a repository with so many files."""
+    for number in range(files):
+        file = project / f"d{number // 100}" / f"f{number}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"file {number}\n", encoding="utf-8")
+    (project / "a.txt").write_text(LINES, encoding="utf-8")
+    person = ["-c", "user.name=B", "-c", "user.email=b@l"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run(["git", "-C", str(project), *person, *words], check=True)
+
+
+def environment(home):
+    path, language = os.environ["PATH"], "C.UTF-8"
+    return {"PATH": path, "HOME": str(home), "LANG": language, "TERM": "xterm", "OPENAI_API_KEY": "sk-none"}
+
+
+def words(model, sandbox):
+    return ["--model", "openai:scripted", "--base-url", model.url, "--sandbox", sandbox, "--approve", "all"]
+
+
+def processor(pid):
+    """Return the seconds that a process has used, of all its threads."""
+    used = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            used += int((thread / "schedstat").read_text(encoding="utf-8").split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return used / 1e9
+
+
+def memory(pid):
+    """Return the resident memory of a process, and its share of what others have as well, in MB."""
+    told = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^(Rss|Pss):\s+(\d+) kB$", told, re.M))
+    return int(found["Rss"]) / 1024, int(found["Pss"]) / 1024
+
+
+@dataclass
+class Turn:
+    """One turn, in seconds."""
+
+    kind: str
+    whole: float
+    checkpoint: float
+    model: float
+    call: float
+    client: float
+    """From the request until the model has it, and from its answer until that is taken in: of the own time."""
+    processor: float
+
+    @property
+    def own(self):
+        return self.whole - self.checkpoint - self.model - self.call
+
+
+@dataclass
+class Lines:
+    """The lines that a process prints, each with the time of its arrival."""
+
+    process: subprocess.Popen
+    lines: queue.Queue = field(default_factory=queue.Queue)
+
+    def __post_init__(self):
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put((time.monotonic(), json.loads(line)))
+        self.lines.put((time.monotonic(), None))
+
+    def send(self, value):
+        self.process.stdin.write(json.dumps(value).encode() + b"\n")
+        self.process.stdin.flush()
+        return time.monotonic()
+
+    def until(self, wanted):
+        """Return the lines up to one that is wanted."""
+        seen = []
+        while not seen or not wanted(seen[-1][1]):
+            seen.append(self.lines.get(timeout=WITHIN))
+            if seen[-1][1] is None:
+                raise SystemExit(f"the session ended: {seen[-3:]}")
+        return seen
+
+
+@contextmanager
+def started(argv, project, home):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kakite", *argv],
+        cwd=project,
+        env=environment(home),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def one_turn(session, model, kind, number):
+    model.spans.clear()
+    before = processor(session.process.pid)
+    sent = session.send({"type": "prompt", "text": f"{kind} {number}"})
+    seen = session.until(lambda line: line["type"] == "result" and "reason" in line)
+    used = processor(session.process.pid) - before
+    at = {}
+    for when, line in seen:
+        at.setdefault(line["type"], []).append((when, line))
+    ended = seen[-1][0]
+    spans = list(model.spans)
+    asked = [when for when, _ in at["request"]]
+    replied = [when for when, _ in at["reply"]]
+    client = sum(span[0] - when for when, span in zip(asked, spans, strict=True))
+    client += sum(when - span[1] for when, span in zip(replied, spans, strict=True))
+    calls = [line["seconds"] for _, line in at["result"] if "seconds" in line]
+    return Turn(
+        kind=kind,
+        whole=ended - sent,
+        checkpoint=at["turn_started"][0][0] - sent,
+        model=sum(end - begin for begin, end in spans),
+        call=sum(calls),
+        client=client,
+        processor=used,
+    )
+
+
+def drive_lines(model, project, home, sandbox, turns, kinds=KINDS):
+    """Return the turns of a session, and the memory at its beginning and at its end."""
+    argv = ["chat", "-p", "--input", "jsonl", "--output", "jsonl", *words(model, sandbox)]
+    with started(argv, project, home) as process:
+        session = Lines(process)
+        done, sizes = [], []
+        for number in range(turns):
+            done.append(one_turn(session, model, kinds[number % len(kinds)], number))
+            if number in {LATE - 1, turns - 1}:
+                sizes.append(memory(process.pid))
+    return done, sizes
+
+
+def quick():
+    model = Model()
+    with tempfile.TemporaryDirectory() as name:
+        home, project = Path(name) / "home", Path(name) / "project"
+        home.mkdir()
+        project.mkdir()
+        fill(project, int(sys.argv[3]) if len(sys.argv) > 3 else 20)
+        turns, sizes = drive_lines(model, project, home, sys.argv[2] if len(sys.argv) > 2 else "bubblewrap", int(sys.argv[1]))
+    for kind in KINDS:
+        mine = [turn for turn in turns[1:] if turn.kind == kind]
+        if not mine: continue
+        row = {n: statistics.median(getattr(t, n) for t in mine) * 1000 for n in ("own", "checkpoint", "client", "call", "model", "whole", "processor")}
+        late = statistics.median(t.own for t in mine[-5:]) * 1000
+        early = statistics.median(t.own for t in mine[:5]) * 1000
+        print(f"{kind:8}", " ".join(f"{n} {v:6.1f}" for n, v in row.items()), f"early {early:.1f} late {late:.1f}")
+    print(sizes, os.getloadavg())
+
+
+if __name__ == "__main__":
+    quick()

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import select
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -23,7 +21,8 @@ from kakite.agent.run.store import RunFolder
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from kakite.tools.toolset import ToolCall
 from tests.bounds import WITHIN
-from tests.cli.program import argv, environment
+from tests.cli.program import environment
+from tests.forking import start_kakite
 
 CALLS = 3
 """Of one turn: a command, an edit, a command, each with a word that no other call has."""
@@ -211,13 +210,17 @@ class Front:
     def __init__(self, place: Place, words: Sequence[str]) -> None:
         self.place = place
         self.shown = Shown()
-        self.process = subprocess.Popen(
-            argv(*words, *place.words()),
-            env=place.environment(),
-            cwd=place.project,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+        streams = [place.home / name for name in ("in", "out")]
+        for pipe in streams:
+            pipe.unlink(missing_ok=True)
+            os.mkfifo(pipe)
+        self._in = os.open(streams[0], os.O_RDWR)  # never without a reader: it may die at any time
+        self._out = os.open(streams[1], os.O_RDONLY | os.O_NONBLOCK)
+        self.process = start_kakite(
+            [*words, *place.words()],
+            place.environment(),
+            place.project,
+            (streams[0], streams[1], place.home / "err"),
         )
         self._rest = b""
         self._count = 0
@@ -225,12 +228,7 @@ class Front:
         self._dies_at: float | None = None
 
     def send(self, value: object) -> None:
-        assert self.process.stdin
-        try:
-            self.process.stdin.write(json.dumps(value).encode() + b"\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:  # it is dead
-            return
+        os.write(self._in, json.dumps(value).encode() + b"\n")
 
     def arm(self, death: Death | None) -> None:
         """Let it be killed then, counted from now on."""
@@ -245,14 +243,13 @@ class Front:
                 self._dies_at = time.monotonic() + self._death.delay
 
     def _read_line(self) -> bytes | None:
-        assert self.process.stdout
         until = time.monotonic() + WITHIN
         while b"\n" not in self._rest:
             dies_at, now = self._dies_at, time.monotonic()
             assert now < until, "nothing more came"
             wait = (until if dies_at is None else min(dies_at, until)) - now
-            if select.select([self.process.stdout], [], [], max(0.0, wait))[0]:
-                if not (data := os.read(self.process.stdout.fileno(), 1 << 16)):
+            if select.select([self._out], [], [], max(0.0, wait))[0]:
+                if not (data := os.read(self._out, 1 << 16)):
                     return None
                 self._rest += data
             elif dies_at is not None:
@@ -263,18 +260,15 @@ class Front:
     def kill(self) -> None:
         """Kill it. What it has said before is still read."""
         self._dies_at = None
-        self.process.send_signal(signal.SIGKILL)
+        self.process.kill()
 
     def end(self) -> None:
         """Let it end, if it has not."""
         self.process.kill()
-        self.process.wait(WITHIN)
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream:
-                try:
-                    stream.close()
-                except BrokenPipeError:
-                    continue
+        self.process.join(WITHIN)
+        assert self.process.exitcode is not None
+        os.close(self._in)
+        os.close(self._out)
 
 
 def check_after_death(place: Place, shown: Shown) -> None:
@@ -283,12 +277,19 @@ def check_after_death(place: Place, shown: Shown) -> None:
         assert not shown.results
         return
     run = place.record.load()
-    results = {each.call_id: each for each in run.messages if isinstance(each, ToolMessage)}
+    results = {each.call_id: each for each in _list_results(run)}
+    for inner in (place.record.folder / "subagents").glob("*"):
+        found = _list_results(RunFolder(inner).load())
+        results |= {f"{inner.name}/{each.call_id}": each for each in found}
     for call, ok in shown.results.items():
         assert call in results, f"the result of {call} was shown, and is gone"
         assert results[call].is_error is not ok, f"{call} was shown as {ok}: {results[call].text}"
     for message, answer in shown.answered:
         assert _is_answered(run, message, answer), f"`{message}` was answered, and that is gone"
+
+
+def _list_results(run: RunState) -> list[ToolMessage]:
+    return [message for message in run.messages if isinstance(message, ToolMessage)]
 
 
 def _is_answered(run: RunState, message: str, answer: str) -> bool:
@@ -311,7 +312,7 @@ def check_session(place: Place, shown: Shown, cut: int) -> None:
         for call in message.calls
         if isinstance(call, ToolCall)
     }
-    results = [message for message in run.messages if isinstance(message, ToolMessage)]
+    results = _list_results(run)
     assert sorted(calls) == sorted(result.call_id for result in results)
     done = place.read_words()
     assert len(done) == len(set(done)), f"done twice: {done}"

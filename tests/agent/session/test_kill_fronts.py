@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from tests.agent.session.killed_fronts import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 
-ORDERS = ("go", "look", "go")
 KILLS = 5
 """Of one session."""
 SESSIONS, PROOF = 2, 20
@@ -31,6 +30,8 @@ SESSIONS, PROOF = 2, 20
 
 class LineFront(Front):
     """``kakite chat -p`` with lines of JSON."""
+
+    orders = ("go", "look", "go")
 
     def __init__(self, place: Place, *, go_on: bool) -> None:
         words = ["chat", "-p", "--input", "jsonl", "--output", "jsonl"]
@@ -60,6 +61,8 @@ class LineFront(Front):
 
 class EditorFront(Front):
     """``kakite acp``."""
+
+    orders = ("go", "look", "/compact", "go")
 
     def __init__(self, place: Place, *, go_on: bool) -> None:
         super().__init__(place, ["acp"])
@@ -111,23 +114,24 @@ class EditorFront(Front):
 AnyFront = LineFront | EditorFront
 
 
-def drive(place: Place, front: Callable[..., AnyFront], drawn: random.Random) -> int:
+def drive(place: Place, front: type[AnyFront], drawn: random.Random) -> int:
     """Drive a session to its end, with kills in between; return how many turns those cut off."""
     shown = Shown()
     deaths = [Death(drawn.randint(1, 24), drawn.uniform(0, 0.06)) for _ in range(KILLS)]
     cut, number, answered = 0, 0, 0
-    while answered < len(ORDERS) or deaths:
+    while answered < len(front.orders) or deaths:
         talking = front(place, go_on=place.has_session())
         talking.shown = shown
         try:
             if deaths and drawn.random() < 0.1:
                 talking.arm(deaths.pop())  # while it opens
             alive = talking.begin()
-            while alive and (answered < len(ORDERS) or deaths):
+            while alive and (answered < len(front.orders) or deaths):
                 if deaths:
                     talking.arm(deaths.pop())
                 number += 1
-                alive = talking.prompt(f"{ORDERS[number % len(ORDERS)]} {number}")
+                order = front.orders[number % len(front.orders)]
+                alive = talking.prompt(order if order.startswith("/") else f"{order} {number}")
                 answered += alive
         finally:
             talking.end()
@@ -152,7 +156,7 @@ def model() -> Iterator[BusyModel]:
 
 @pytest.mark.parametrize("front", [LineFront, EditorFront])
 def test_what_was_shown_is_kept_and_nothing_is_done_twice(
-    tmp_path: Path, model: BusyModel, proof: bool, seed: int, front: Callable[..., AnyFront]
+    tmp_path: Path, model: BusyModel, proof: bool, seed: int, front: type[AnyFront]
 ) -> None:
     drawn = random.Random(seed)
     cut = sum(

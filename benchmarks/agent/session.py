@@ -68,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         began = time.monotonic()
-        answer = stream(decide(json.loads(body)["messages"]))
+        answer = stream(decide(json.loads(body)["messages"]), len(body) // 4)
         head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(answer)}\r\n\r\n"
         ended = time.monotonic()
         self.wfile.write(head.encode() + answer)
@@ -102,15 +102,17 @@ def decide(messages):
     return {"tool_calls": [{"index": 0, "id": f"c{number}", "type": "function", "function": call}]}
 
 
-def stream(delta):
-    """Return an answer as it comes over the wire."""
+def stream(delta, tokens):
+    """Return an answer as it comes over the wire, with what it claims to have read."""
     finish = "tool_calls" if "tool_calls" in delta else "stop"
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
     choices = [
         {"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": None},
         {"index": 0, "delta": {}, "finish_reason": finish},
     ]
+    usage = {"prompt_tokens": tokens, "completion_tokens": 20, "total_tokens": tokens + 20}
     lines = [json.dumps({**head, "choices": [choice]}) for choice in choices]
+    lines.append(json.dumps({**head, "choices": [], "usage": usage}))
     return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
 
 

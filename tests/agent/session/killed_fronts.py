@@ -32,7 +32,7 @@ UNKNOWN = load_prompt("interrupted")
 
 
 class BusyModel(ThreadingHTTPServer):
-    """A model on loopback. ``go N`` lets it call tools, ``look N`` sub-agents, and then it answers ``done N``.
+    """A model on loopback. ``go N`` lets it call tools, ``look N`` sub-agents; then it answers ``done N``.
 
     It goes by the conversation alone, so whoever goes on with a session needs no more of it.
     """
@@ -47,6 +47,9 @@ class BusyModel(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: whoever asked is dead."""
 
     def decide(self, messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return the delta that answers a conversation."""
@@ -92,14 +95,11 @@ class _Handler(BaseHTTPRequestHandler):
         finish = "tool_calls" if "tool_calls" in delta else "stop"
         answer = _stream(delta, finish) if body.get("stream") else _whole(delta, finish)
         kind = "text/event-stream" if body.get("stream") else "application/json"
-        try:
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-        except OSError:  # whoever asked is dead
-            self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
 
     def log_message(self, *_words: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Say nothing."""
@@ -278,9 +278,9 @@ def check_after_death(place: Place, shown: Shown) -> None:
         return
     run = place.record.load()
     results = {each.call_id: each for each in _list_results(run)}
-    for inner in (place.record.folder / "subagents").glob("*"):
-        found = _list_results(RunFolder(inner).load())
-        results |= {f"{inner.name}/{each.call_id}": each for each in found}
+    for file in (place.record.folder / "subagents").glob("*/run.json"):
+        found = _list_results(RunFolder(file.parent).load())
+        results |= {f"{file.parent.name}/{each.call_id}": each for each in found}
     for call, ok in shown.results.items():
         assert call in results, f"the result of {call} was shown, and is gone"
         assert results[call].is_error is not ok, f"{call} was shown as {ok}: {results[call].text}"

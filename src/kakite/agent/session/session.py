@@ -116,7 +116,15 @@ async def open_session(
         deps = replace(deps, builtin=(*deps.builtin, *own))
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
         session = Session(
-            run, deps, toolset, patience, subagents, events, context=context, checkpoints=checkpoints, hooks=hooks
+            run,
+            deps,
+            toolset,
+            patience,
+            subagents,
+            events,
+            context=context,
+            checkpoints=checkpoints,
+            hooks=hooks,
         )
         stack.push_async_callback(session.close)
         yield session

@@ -276,13 +276,13 @@ class Session:
         self._check_idle()
         if point not in self.run.points:
             raise SessionError("there is no such point to rewind to", code="no_such_point")
-        restored: Restored | None = None
+        before, restored = self.run, None
         if files and self._checkpoints is not None and point.checkpoint:
+            await self._save(machine.on_rewind_started(before, point.text))
             restored = await self._checkpoints.restore(
                 point.checkpoint, label=f"Before going back to: {point.text}"
             )
-        if conversation:
-            self.run = self._turns.save(machine.rewind_conversation(self.run, point.message))
+        await self._save(machine.rewind_conversation(before, point.message) if conversation else before)
         return restored
 
     async def undo_rewind(self, restored: Restored) -> Restored:

@@ -318,6 +318,10 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
         ("workflows", "workflows-temporal"), "workflow", {"SQLite": "SQLite: ", "Temporal": "Temporal: "}
     ),
     "turns": joined(("turns",), "loop", {f"{count} turns": f"{count} turns, " for count in (10, 60, 120)}),
+    "session": joined(("session",), "a session", {"a turn": ""}),
+    "session-rest": joined(
+        ("session",), "a session", {"checkpoint": "a checkpoint, ", "start": "", "memory": ""}
+    ),
     "worker-turns": joined(
         ("worker-turns", "worker-turns-temporal", "worker-pickup"),
         "worker",

@@ -17,7 +17,6 @@ import os
 import pty
 import queue
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -95,7 +94,8 @@ def decide(messages):
             arguments = {"command": "str_replace", **editor, "old_str": old, "new_str": new + " ="}
             name = "text_editor"
         case "command":
-            name, arguments = "run_command", {"command": f"head -c 2000 /dev/zero | tr '\\0' x; echo {number}"}
+            line = f"for n in $(seq 40); do echo 'a line of what a command prints' $n; done; echo {number}"
+            name, arguments = "run_command", {"command": line}
         case _:
             return {"content": "An answer of some words. " * 8}
     call = {"name": name, "arguments": json.dumps(arguments)}
@@ -165,7 +165,7 @@ class Turn:
     model: float
     call: float
     client: float
-    """From the request until the model has it, and from its answer until that is taken in: of the own time."""
+    """From a request until the model has it, and from its answer until that is taken in: part of the own."""
     processor: float
 
     @property
@@ -215,7 +215,8 @@ def started(argv, project, home):
     try:
         yield process
     finally:
-        process.stdin.close()
+        if process.stdin:
+            process.stdin.close()
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:
@@ -262,23 +263,123 @@ def drive_lines(model, project, home, sandbox, turns, kinds=KINDS):
     return done, sizes
 
 
-def quick():
-    model = Model()
+def drive_editor(model, project, home, sandbox, turns):
+    """Return the memory of `kakite acp`, at the beginning and at the end, and the seconds to its first word."""
+    (project / "a.txt").write_text(LINES, encoding="utf-8")
+    began = time.monotonic()
+    with started(["acp", *words(model, sandbox)], project, home) as process:
+        session = Lines(process)
+
+        def ask(method, **params):
+            session.send({"jsonrpc": "2.0", "id": method, "method": method, "params": params})
+            return session.until(lambda line: line.get("id") == method)[-1][1]["result"]
+
+        ask("initialize", protocolVersion=1)
+        first = time.monotonic() - began
+        name = ask("session/new", cwd=str(project), mcpServers=[])["sessionId"]
+        sizes = []
+        for number in range(turns):
+            blocks = [{"type": "text", "text": f"{KINDS[number % len(KINDS)]} {number}"}]
+            ask("session/prompt", sessionId=name, prompt=blocks)
+            if number in {LATE - 1, turns - 1}:
+                sizes.append(memory(process.pid))
+    return sizes, first
+
+
+def drive_terminal(model, project, home, sandbox, turns):
+    """Return the memory of `kakite chat --plain` at a terminal, at the beginning and at the end."""
+    (project / "a.txt").write_text(LINES, encoding="utf-8")
+    screen, inner = pty.openpty()
+    argv = [sys.executable, "-m", "kakite", "chat", "--plain", *words(model, sandbox)]
+    process = subprocess.Popen(
+        argv, cwd=project, env=environment(home), stdin=inner, stdout=inner, stderr=inner
+    )
+    os.close(inner)
+    sizes = []
+    try:
+        for number in range(turns):
+            kind = KINDS[number % len(KINDS)]
+            os.write(screen, f"{kind} {number}\n".encode())
+            _await(screen, b"An answer of" if kind == "text" else b"It is done.", b"> ")
+            if number in {LATE - 1, turns - 1}:
+                sizes.append(memory(process.pid))
+    finally:
+        process.kill()
+        process.wait()
+        os.close(screen)
+    return sizes
+
+
+def _await(screen, *texts):
+    """Read until these texts have appeared, one after the other."""
+    seen, until = b"", time.monotonic() + WITHIN
+    for text in texts:
+        while text not in seen:
+            if time.monotonic() > until:
+                raise SystemExit(f"{text!r} did not appear: {seen[-500:]!r}")
+            seen += os.read(screen, 65536)
+        seen = seen.partition(text)[2]
+
+
+def middle(turns, what):
+    return statistics.median(getattr(turn, what) for turn in turns) * 1000
+
+
+def figures_of(turns):
+    """Return what the kinds of turns take, and how the last ones compare with the first."""
+    for kind in KINDS:
+        mine = [turn for turn in turns[1:] if turn.kind == kind]
+        if not mine:
+            continue
+        for what in ("own", "client", "processor", "call", "whole"):
+            name = "of it the model's client" if what == "client" else what
+            yield Figure("a turn", NAMES[kind], name, middle(mine, what), "ms")
+        late, early = middle(mine[-LATE:], "processor"), middle(mine[:LATE], "processor")
+        yield Figure(
+            "a turn", NAMES[kind], "processor, the last ten", late, "ms", "the first ten", late / early
+        )
+
+
+def measure(model, home, chosen, project):
+    """Return all figures."""
+    turns, sizes = drive_lines(model, project, home, chosen.sandbox, chosen.turns)
+    yield from figures_of(turns)
+    yield Figure("checkpoint", "20 files", "time", middle(turns[1:], "checkpoint"), "ms")
+    if chosen.files:
+        large = project.parent / "large"
+        large.mkdir()
+        fill(large, chosen.files)
+        found, _ = drive_lines(model, large, home, chosen.sandbox, 20, ("text", "edit"))
+        yield Figure("checkpoint", f"{chosen.files} files", "time", middle(found[1:], "checkpoint"), "ms")
+    editor, first = drive_editor(model, project, home, chosen.sandbox, chosen.turns)
+    yield Figure("start", "kakite acp", "initialize", first * 1000, "ms")
+    terminal = drive_terminal(model, project, home, chosen.sandbox, chosen.turns)
+    for of, found in (("chat -p", sizes), ("acp", editor), ("chat --plain", terminal)):
+        for name, at in ((f"{LATE} turns", 0), (f"{chosen.turns} turns", -1)):
+            yield Figure("memory", f"kakite {of}", f"resident, {name}", found[at][0], "MB")
+        yield Figure("memory", f"kakite {of}", f"its share (PSS), {chosen.turns} turns", found[-1][1], "MB")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=200)
+    parser.add_argument("--files", type=int, default=20_000, help="of the large repository; 0: none")
+    parser.add_argument("--sandbox", default="bubblewrap")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    chosen = parser.parse_args()
+    figures = []
     with tempfile.TemporaryDirectory() as name:
         home, project = Path(name) / "home", Path(name) / "project"
         home.mkdir()
         project.mkdir()
-        fill(project, int(sys.argv[3]) if len(sys.argv) > 3 else 20)
-        turns, sizes = drive_lines(model, project, home, sys.argv[2] if len(sys.argv) > 2 else "bubblewrap", int(sys.argv[1]))
-    for kind in KINDS:
-        mine = [turn for turn in turns[1:] if turn.kind == kind]
-        if not mine: continue
-        row = {n: statistics.median(getattr(t, n) for t in mine) * 1000 for n in ("own", "checkpoint", "client", "call", "model", "whole", "processor")}
-        late = statistics.median(t.own for t in mine[-5:]) * 1000
-        early = statistics.median(t.own for t in mine[:5]) * 1000
-        print(f"{kind:8}", " ".join(f"{n} {v:6.1f}" for n, v in row.items()), f"early {early:.1f} late {late:.1f}")
-    print(sizes, os.getloadavg())
+        fill(project, 20)
+        for one in measure(Model(), home, chosen, project):
+            ratio = "" if one.ratio is None else f" ({one.ratio:.2f} × {one.baseline})"
+            print(f"{one.table:11} {one.of:15} {one.name:28} {one.value:8.1f} {one.unit}{ratio}", flush=True)
+            figures.append(one)
+    if chosen.json:
+        write(chosen.json, figures, turns=chosen.turns, sandbox=chosen.sandbox)
 
 
 if __name__ == "__main__":
-    quick()
+    main()

@@ -17,6 +17,7 @@ import os
 import pty
 import queue
 import re
+import select
 import statistics
 import subprocess
 import sys
@@ -80,11 +81,11 @@ class Handler(BaseHTTPRequestHandler):
 
 def decide(messages):
     """Return the delta that answers a conversation."""
-    last = messages[-1]
-    if last["role"] == "tool":
-        return {"content": "It is done."}
+    last = next(message for message in reversed(messages) if message["role"] == "user")
     said = last["content"] if isinstance(last["content"], str) else last["content"][-1]["text"]
     kind, number = re.findall(r"(\w+) (\d+)", said)[-1]
+    if messages[-1]["role"] == "tool":
+        return {"content": f"Number {number} is done."}
     editor = {"path": "a.txt"}
     match kind:
         case "view":
@@ -97,7 +98,7 @@ def decide(messages):
             line = f"for n in $(seq 40); do echo 'a line of what a command prints' $n; done; echo {number}"
             name, arguments = "run_command", {"command": line}
         case _:
-            return {"content": "An answer of some words. " * 8}
+            return {"content": f"Number {number} is done. {'An answer of some words. ' * 8}"}
     call = {"name": name, "arguments": json.dumps(arguments)}
     return {"tool_calls": [{"index": 0, "id": f"c{number}", "type": "function", "function": call}]}
 
@@ -264,7 +265,7 @@ def drive_lines(model, project, home, sandbox, turns, kinds=KINDS):
 
 
 def drive_editor(model, project, home, sandbox, turns):
-    """Return the memory of `kakite acp`, at the beginning and at the end, and the seconds to its first word."""
+    """Return the memory of `kakite acp` at the beginning and at the end, and the seconds to its start."""
     (project / "a.txt").write_text(LINES, encoding="utf-8")
     began = time.monotonic()
     with started(["acp", *words(model, sandbox)], project, home) as process:
@@ -300,7 +301,7 @@ def drive_terminal(model, project, home, sandbox, turns):
         for number in range(turns):
             kind = KINDS[number % len(KINDS)]
             os.write(screen, f"{kind} {number}\n".encode())
-            _await(screen, b"An answer of" if kind == "text" else b"It is done.", b"> ")
+            _await(screen, f"Number {number} is done.".encode())
             if number in {LATE - 1, turns - 1}:
                 sizes.append(memory(process.pid))
     finally:
@@ -310,15 +311,13 @@ def drive_terminal(model, project, home, sandbox, turns):
     return sizes
 
 
-def _await(screen, *texts):
-    """Read until these texts have appeared, one after the other."""
+def _await(screen, text):
+    """Read until a text has appeared."""
     seen, until = b"", time.monotonic() + WITHIN
-    for text in texts:
-        while text not in seen:
-            if time.monotonic() > until:
-                raise SystemExit(f"{text!r} did not appear: {seen[-500:]!r}")
-            seen += os.read(screen, 65536)
-        seen = seen.partition(text)[2]
+    while text not in seen:
+        if time.monotonic() > until or not select.select([screen], [], [], WITHIN)[0]:
+            raise SystemExit(f"{text!r} did not appear: {seen[-500:]!r}")
+        seen += os.read(screen, 65536)
 
 
 def middle(turns, what):

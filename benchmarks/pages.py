@@ -19,7 +19,7 @@ from figures import Figure, Result
 from tabled import conditions, number, pivot, table
 
 PAGES = ("performance.md", "scaling.md", "install.md")
-ALONE = {"install", "drift", "drift-alone"}
+ALONE = {"install", "drift", "drift-alone", "session"}
 """Stand beside no time of another benchmark, and may be of another run."""
 BLOCK = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

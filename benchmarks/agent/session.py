@@ -332,6 +332,8 @@ def figures_of(turns):
             continue
         for what in ("own", "client", "processor", "call", "whole"):
             name = "of it the model's client" if what == "client" else what
+            if (kind, what) == ("text", "call"):
+                continue
             yield Figure("a turn", NAMES[kind], name, middle(mine, what), "ms")
         late, early = middle(mine[-LATE:], "processor"), middle(mine[:LATE], "processor")
         yield Figure(

@@ -87,10 +87,10 @@ class BusyModel(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: BusyModel
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert isinstance(self.server, BusyModel)
         delta = self.server.decide(body["messages"])
         finish = "tool_calls" if "tool_calls" in delta else "stop"
         answer = _stream(delta, finish) if body.get("stream") else _whole(delta, finish)
@@ -107,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _stream(delta: dict[str, Any], finish: str) -> bytes:
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "busy"}
-    choices = [
+    choices: list[dict[str, Any]] = [
         {"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": None},
         {"index": 0, "delta": {}, "finish_reason": finish},
     ]

@@ -108,6 +108,8 @@ class EditorFront(Front):
                     self.shown.results[update["toolCallId"]] = update["status"] == "completed"
                 case "agent_message_chunk":
                     self._said += update["content"]["text"]
+                case _:
+                    continue
         return None
 
 

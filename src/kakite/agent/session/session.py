@@ -103,11 +103,7 @@ async def open_session(
         await deps.sandbox.prepare()
         stack.push_async_callback(deps.sandbox.destroy)
         await stack.enter_async_context(connect_model(deps.model))
-        run = machine.on_turn_interrupted(run, by="crash")
-        kind = deps.sandbox.kind if run.task.sandbox == AUTO else run.task.sandbox
-        run = machine.on_sandbox_selected(run, kind, deps.sandbox.project)
-        if context and machine.can_add_instructions(run):
-            run = machine.add_project_instructions(run, context.instructions, context.nested)
+        run = _take_up(run, deps, context)
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
         patience = TimedApprover(deps.approver)
@@ -128,6 +124,16 @@ async def open_session(
         )
         stack.push_async_callback(session.close)
         yield session
+
+
+def _take_up(run: RunState, deps: SessionDeps, context: SessionContext | None) -> RunState:
+    """Return a state as it goes on in this process: what was under way is told, and where programs run."""
+    run = machine.on_turn_interrupted(run, by="crash")
+    kind = deps.sandbox.kind if run.task.sandbox == AUTO else run.task.sandbox
+    run = machine.on_sandbox_selected(run, kind, deps.sandbox.project)
+    if context and machine.can_add_instructions(run):
+        run = machine.add_project_instructions(run, context.instructions, context.nested)
+    return run
 
 
 def _build_own_tools(deps: SessionDeps, patience: TimedApprover) -> Iterator[FunctionTool]:

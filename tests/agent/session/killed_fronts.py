@@ -327,5 +327,5 @@ def check_session(place: Place, shown: Shown, cut: int) -> None:
             assert result.text == UNKNOWN
     assert set(done) <= set(calls)
     told = sum(message.text.count(NOTE) for message in run.messages if isinstance(message, UserMessage))
-    assert told == cut
+    assert told == cut, f"{cut} turns were cut off, and {told} were told of"
     check_after_death(place, shown)

@@ -64,6 +64,7 @@ BENCHMARKS = (
     Benchmark("workflows", "benchmarks/agent/workflows.py"),
     Benchmark("workflows-temporal", "benchmarks/agent/workflows.py temporal"),
     Benchmark("turns", "benchmarks/agent/turns.py 10 60 120"),
+    Benchmark("session", "benchmarks/agent/session.py", ("bwrap",)),
     Benchmark("worker-turns", "benchmarks/agent/worker.py turns 60"),
     Benchmark("worker-turns-temporal", f"benchmarks/agent/worker.py turns {TEMPORAL} 60"),
     Benchmark("worker-pickup", "benchmarks/agent/worker.py pickup 40"),

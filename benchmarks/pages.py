@@ -19,7 +19,7 @@ from figures import Figure, Result
 from tabled import conditions, number, pivot, table
 
 PAGES = ("performance.md", "scaling.md", "install.md")
-ALONE = {"install", "drift", "drift-alone"}
+ALONE = {"install", "drift", "drift-alone", "session"}
 """Stand beside no time of another benchmark, and may be of another run."""
 BLOCK = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -318,6 +318,10 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
         ("workflows", "workflows-temporal"), "workflow", {"SQLite": "SQLite: ", "Temporal": "Temporal: "}
     ),
     "turns": joined(("turns",), "loop", {f"{count} turns": f"{count} turns, " for count in (10, 60, 120)}),
+    "session": joined(("session",), "a session", {"a turn": ""}),
+    "session-rest": joined(
+        ("session",), "a session", {"checkpoint": "a checkpoint, ", "start": "", "memory": ""}
+    ),
     "worker-turns": joined(
         ("worker-turns", "worker-turns-temporal", "worker-pickup"),
         "worker",

@@ -14,6 +14,7 @@ import pkgutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -63,10 +64,7 @@ def run_kakite(
     """Run the program to its end and return its exit code, and what it wrote to stdout and stderr."""
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "stdout"), Path(folder, "stderr")
-        program = PROCESSES.Process(
-            target=_kakite, args=(list(arguments), dict(environ), str(cwd), str(out), str(err))
-        )
-        program.start()
+        program = start_kakite(arguments, environ, cwd, (Path(os.devnull), out, err))
         program.join(timeout)
         if program.exitcode is None:
             program.kill()
@@ -78,12 +76,23 @@ def run_kakite(
         return program.exitcode, texts[0], texts[1]
 
 
-def _kakite(arguments: list[str], environ: Mapping[str, str], cwd: str, out: str, err: str) -> None:
+def start_kakite(
+    arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, streams: tuple[Path, Path, Path]
+) -> BaseProcess:
+    """Start the program with these files, or pipes with names, as its standard streams."""
+    program = PROCESSES.Process(
+        target=_kakite, args=(list(arguments), dict(environ), str(cwd), tuple(map(str, streams)))
+    )
+    program.start()
+    return program
+
+
+def _kakite(
+    arguments: list[str], environ: Mapping[str, str], cwd: str, streams: tuple[str, str, str]
+) -> None:
     """Become the program: as ``python -m kakite`` begins and ends."""
-    for number, (path, flags) in enumerate(
-        ((os.devnull, os.O_RDONLY), (out, os.O_WRONLY | os.O_CREAT), (err, os.O_WRONLY | os.O_CREAT))
-    ):
-        file = os.open(path, flags, 0o600)
+    for number, path in enumerate(streams):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY, 0o600)
         os.dup2(file, number)
         os.close(file)
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0)), encoding="utf-8", errors="surrogateescape")

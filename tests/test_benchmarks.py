@@ -372,3 +372,20 @@ def test_a_worker_is_measured_by_what_it_is_made_of(words: str, tmp_path: Path) 
     )
     assert ran.returncode == 0, ran.stdout
     assert json.loads(found.read_text(encoding="utf-8"))["figures"]
+
+
+@pytest.mark.slow
+def test_a_session_is_measured_behind_each_of_its_fronts(tmp_path: Path) -> None:
+    found = tmp_path / "found.json"
+    words = ["--turns", "8", "--files", "30", "--sandbox", "local", "--json", str(found)]
+    ran = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "agent" / "session.py"), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=600,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+    figures = json.loads(found.read_text(encoding="utf-8"))["figures"]
+    assert {figure["table"] for figure in figures} == {"a turn", "checkpoint", "start", "memory"}

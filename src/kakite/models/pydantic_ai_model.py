@@ -60,7 +60,7 @@ from kakite.terminal_text import replace_surrogates, replace_surrogates_in_json
 from kakite.tools.toolset import JsonObject, Tool, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Container, Generator, Iterable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Container, Generator, Iterable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from pydantic_ai.models import Model as ProviderModel
@@ -84,15 +84,20 @@ _FINISHES: Final[dict[str | None, Finish]] = {
 
 
 def to_request_messages(
-    messages: Iterable[Message], *, system: str, flags_failures: bool
+    messages: Iterable[Message],
+    *,
+    system: str,
+    flags_failures: bool,
+    to_response: Callable[[Reply, str], ModelResponse] | None = None,
 ) -> list[ModelMessage]:
     """Put a conversation into pydantic-ai's words.
 
     ``system`` is the provider that it goes to: only its own replies go back in its own form.
     ``flags_failures`` says that the provider's format marks a failed result by itself; else FAILED_PREFIX
-    does.
+    does. ``to_response`` remembers what replies were converted to.
     The same messages always give the same request.
     """
+    convert = to_response or _to_response
     converted: list[ModelMessage] = []
     parts: list[ModelRequestPart] = []
     for message in messages:
@@ -100,7 +105,7 @@ def to_request_messages(
             if parts:
                 converted.append(ModelRequest(parts=parts))
                 parts = []
-            converted.append(_to_response(message, system))
+            converted.append(convert(message, system))
         else:
             parts.append(_to_request_part(message, flags_failures=flags_failures))
     if parts:
@@ -128,6 +133,51 @@ def to_reply(response: ModelResponse) -> Reply:
         model=response.model_name or "",
         raw=ModelMessagesTypeAdapter.dump_json([response]).decode(),
     )
+
+
+class RequestMemory:
+    """Remembers what was converted for the last request: the next one has it again, and one reply more."""
+
+    def __init__(self) -> None:
+        self._responses: dict[int, tuple[Reply, ModelResponse]] = {}
+        self._parameters: tuple[tuple[str, tuple[Tool, ...]], ModelRequestParameters] | None = None
+
+    def to_messages(
+        self, messages: Iterable[Message], *, system: str, flags_failures: bool
+    ) -> list[ModelMessage]:
+        """See ``to_request_messages``."""
+        known, self._responses = self._responses, {}
+
+        def to_response(reply: Reply, system: str) -> ModelResponse:
+            before = known.get(id(reply))
+            found = before[1] if before and before[0] is reply else _to_response(reply, system)
+            self._responses[id(reply)] = reply, found
+            return found
+
+        return to_request_messages(
+            messages, system=system, flags_failures=flags_failures, to_response=to_response
+        )
+
+    def to_parameters(self, instructions: str, tools: Sequence[Tool]) -> ModelRequestParameters:
+        """See ``to_request_parameters``; the same ones are the same object."""
+        asked = instructions, tuple(tools)
+        if self._parameters is None or self._parameters[0] != asked:
+            self._parameters = asked, to_request_parameters(instructions, tools)
+        return self._parameters[1]
+
+
+def remember_tools(model: ProviderModel) -> ProviderModel:
+    """Let a model transform the schemas of the same tools once, not for each request."""
+    customize = model.customize_request_parameters
+    last: list[tuple[ModelRequestParameters, ModelRequestParameters]] = []
+
+    def customize_once(model_request_parameters: ModelRequestParameters) -> ModelRequestParameters:
+        if not last or last[0][0] is not model_request_parameters:
+            last[:] = [(model_request_parameters, customize(model_request_parameters))]
+        return last[0][1]
+
+    model.customize_request_parameters = customize_once
+    return model
 
 
 class TextDeltaReader:
@@ -381,7 +431,8 @@ class RemoteModel:
         while.
         """
         self._name = name
-        self._model = model
+        self._model = remember_tools(model)
+        self._memory = RequestMemory()
         self._settings = settings
         self._secrets = secrets
         self._flags_failures = flags_failures
@@ -413,10 +464,10 @@ class RemoteModel:
         Raises:
             ModelError: the provider could not be reached, or refused, or answered nonsense.
         """
-        history = to_request_messages(
+        history = self._memory.to_messages(
             messages, system=self._model.system, flags_failures=self._flags_failures
         )
-        parameters = to_request_parameters(instructions, tools)
+        parameters = self._memory.to_parameters(instructions, tools)
         await self._probe_server()
         if on_text is None:
             response = await self._request(history, parameters)

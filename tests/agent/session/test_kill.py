@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import subprocess
 import sys
@@ -9,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from kakite.agent.observe.events import ToolResultEvent
+from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from tests.agent.session import killed
+from tests.agent.session.chats import Chat, run_command, say, text
 from tests.bounds import WITHIN
-
-pytestmark = pytest.mark.slow
 
 CALLS = 12
 SAVES = 3 * CALLS
@@ -29,6 +31,7 @@ def go_on(folder: Path, project: Path, deaths: list[int]) -> tuple[int, int]:
     return done.returncode, int(told[-1]) if told else 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(2400)
 def test_killed_at_any_save_nothing_is_lost_and_nothing_is_done_twice(
     tmp_path: Path, proof: bool, seed: int
@@ -67,3 +70,46 @@ def check_session(folder: Path, project: Path) -> None:
         message.text for message in run.messages if isinstance(message, UserMessage) and message.from_person
     ]
     assert said == ["go on"] * len(said)
+
+
+@pytest.mark.anyio
+async def test_a_call_is_told_as_done_also_where_the_person_interrupts_while_that_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = Chat(
+        folder=tmp_path / "run", project=tmp_path / "mine", turns=(run_command("echo x >> log"), say("Done."))
+    )
+    loop, save = asyncio.get_running_loop(), RunFolder.save
+    async with chat.open() as session:
+
+        async def interrupt() -> None:
+            session.interrupt()
+
+        def save_slowly(record: RunFolder, run: RunState) -> None:
+            save(record, run)
+            if isinstance(run.messages[-1], ToolMessage) and run.phase == "chat":
+                asyncio.run_coroutine_threadsafe(interrupt(), loop).result(WITHIN)
+
+        monkeypatch.setattr(RunFolder, "save", save_slowly)
+        result = await session.prompt(text("go"))
+        assert result.reason == "interrupted"
+        (told,) = (message for message in session.run.messages if isinstance(message, ToolMessage))
+    assert not told.is_error
+    assert (chat.project / "log").read_text(encoding="utf-8") == "x\n"
+
+
+@pytest.mark.anyio
+async def test_a_result_is_shown_once_it_is_stored(tmp_path: Path) -> None:
+    chat = Chat(folder=tmp_path / "run", project=tmp_path / "mine", turns=(run_command("true"), say("Done.")))
+    stored: list[int] = []
+
+    class Watching(list[object]):
+        def append(self, event: object) -> None:
+            if isinstance(event, ToolResultEvent):
+                messages = RunFolder(chat.folder).load().messages
+                stored.extend(isinstance(message, ToolMessage) for message in messages[-1:])
+
+    chat.events = Watching()  # pyright: ignore[reportAttributeAccessIssue] - its `append` alone is used
+    async with chat.open() as session:
+        await session.prompt(text("go"))
+    assert stored == [True]

@@ -33,6 +33,9 @@ _MAX_TRUNCATED_CHARS = 6_000  # characters that are shown of a result that canno
 _TOKENS_PER_MESSAGE = 4  # tokens that a message takes beside its text
 _MAX_LOG_CHARS = 4_000  # characters
 
+_BYTES_OF_TOKEN = 6
+"""More bytes for each token than text and code have, in any language."""
+
 TokenCounter = Callable[[str], int]
 """Counts the tokens of a text."""
 
@@ -74,20 +77,34 @@ def count_request_tokens(run: RunState, meter: TokenCounter, fixed: int = 0) -> 
     number is believable: some servers cut what is too long, and count the rest.
     """
     counted = fixed + sum(count_message_tokens(message, meter) for message in get_visible_messages(run))
+    exact = _count_since_reply(run, meter)
+    return exact if exact is not None and exact > counted * 0.6 else counted
+
+
+def _count_since_reply(run: RunState, meter: TokenCounter) -> int | None:
+    """Return what the provider counted for the last reply, and what came since; None: it counted nothing."""
     last = next((at for at in range(len(run.messages) - 1, -1, -1) if _is_counted(run, at)), None)
     if last is None:
-        return counted
+        return None
     reply = run.messages[last]
     assert isinstance(reply, Reply)
     since = sum(count_message_tokens(message, meter) for message in run.messages[last + 1 :])
-    exact = reply.usage.input_tokens + reply.usage.output_tokens + since
-    return exact if exact > counted * 0.6 else counted
+    return reply.usage.input_tokens + reply.usage.output_tokens + since
 
 
 def _is_counted(run: RunState, at: int) -> bool:
     message = run.messages[at]
     made = run.condensed.made if run.condensed else 0
     return at >= made and isinstance(message, Reply) and message.usage.input_tokens > 0
+
+
+def _measure_text(text: str) -> int:
+    """Return the bytes of a text: at least as many as its tokens."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _measure_nothing(_text: str) -> int:
+    return 0
 
 
 def elide_tool_results(run: RunState, meter: TokenCounter, window: int, fixed: int = 0) -> RunState:
@@ -278,15 +295,24 @@ class Compactor:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._counts: dict[int, tuple[str, int]] = {}
+        self._sizes: dict[int, tuple[Reply, int]] = {}
 
     def should_compact(self, run: RunState, fixed: RequestOverhead) -> bool:
         """Return whether there is more than should be shown, and something can be done about it."""
         if run.condensed and run.condensed.made == len(run.messages):
             return False
-        return self.count_request_tokens(run, fixed) > get_run_window(run) * COMPACTION_THRESHOLD
+        room = get_run_window(run) * COMPACTION_THRESHOLD
+        size = self._measure(run, fixed)
+        if size <= room or (
+            self._is_believable(run, size) and (_count_since_reply(run, _measure_text) or 0) <= room
+        ):
+            return False  # a token has a byte at least
+        return self.count_request_tokens(run, fixed) > room
 
     def count_request_tokens(self, run: RunState, fixed: RequestOverhead) -> int:
-        """Return the tokens of a request."""
+        """Return the tokens of a request; the vocabulary, which takes 30 MB, is not loaded without need."""
+        if self._is_believable(run, self._measure(run, fixed)):
+            return _count_since_reply(run, self._count_tokens) or 0
         return count_request_tokens(run, self._count_tokens, self._count_tokens(fixed.to_text()))
 
     def describe(self, run: RunState, fixed: RequestOverhead) -> ContextParts:
@@ -302,6 +328,27 @@ class Compactor:
             replies=sums[Reply],
             results=sums[ToolMessage],
         )
+
+    def _measure(self, run: RunState, fixed: RequestOverhead) -> int:
+        """Return the bytes of a request."""
+        return _measure_text(fixed.to_text()) + sum(map(self._measure_message, get_visible_messages(run)))
+
+    def _measure_message(self, message: Message) -> int:
+        if not isinstance(message, Reply):
+            return count_message_tokens(message, _measure_text)
+        found = self._sizes.get(id(message))
+        if found is None or found[0] is not message:
+            size = count_message_tokens(message, _measure_text)
+            found = self._sizes[id(message)] = message, size
+        return found[1]
+
+    def _is_believable(self, run: RunState, size: int) -> bool:
+        """Whether what the provider counted cannot be of a request that it has cut, by its bytes alone."""
+        counted = _count_since_reply(run, _measure_nothing)
+        if counted is None:
+            return False
+        since = (_count_since_reply(run, _measure_text) or 0) - counted
+        return counted * _BYTES_OF_TOKEN > size - since
 
     async def compact(self, run: RunState, fixed: RequestOverhead, changed: Sequence[str]) -> RunState:
         """Return the run with less to show, and a mark of that; ``changed``: the files that differ.

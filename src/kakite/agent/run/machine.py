@@ -240,6 +240,11 @@ def on_turn_interrupted(run: RunState, partial: str = "", *, by: Literal["person
     return replace(run, phase="idle", notes=(*run.notes, note))
 
 
+def on_rewind_started(run: RunState, text: str) -> RunState:
+    """Note that files are being brought back: stored before the first one, so that a crash is told."""
+    return replace(run, notes=(*run.notes, load_prompt("rewinding").format(text=text).strip()))
+
+
 def rewind_conversation(run: RunState, message: int) -> RunState:
     """Return the session as it was before the message of this index was sent; what it cost stays.
 

@@ -34,6 +34,7 @@ from kakite.agent.session.background_jobs import LOOK, STOP, BackgroundJob, Back
 from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
 from kakite.agent.session.commit_tool import CommitStep
 from kakite.agent.session.commits import Commit, Committer
+from kakite.agent.session.event_buffer import EventBuffer
 from kakite.agent.session.hooks import HookMoment, HookOutcome, HookRunner
 from kakite.agent.session.mailbox import Letter, Mailbox, share_questions
 from kakite.agent.session.person_questions import PersonApprover, create_ask_person_tool
@@ -101,6 +102,8 @@ async def open_session(
     Raises:
         KakiteError: something outside failed.
     """
+    events = EventBuffer(deps.listener)
+    deps = replace(deps, listener=events.show)
     async with AsyncExitStack() as stack:
         await _open_sandbox(stack, deps)
         run = _prepare_run(run, deps, context)
@@ -115,7 +118,15 @@ async def open_session(
         deps = replace(deps, builtin=(*deps.builtin, *own))
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
         session = Session(
-            run, deps, toolset, patience, subagents, context=context, checkpoints=checkpoints, hooks=hooks
+            run,
+            deps,
+            toolset,
+            patience,
+            subagents,
+            events,
+            context=context,
+            checkpoints=checkpoints,
+            hooks=hooks,
         )
         session.set_commits(commits)
         stack.push_async_callback(session.close)
@@ -166,6 +177,7 @@ class Session:
         toolset: RunToolset,
         patience: TimedApprover,
         subagents: SubagentRunner,
+        events: EventBuffer,
         *,
         context: SessionContext | None,
         checkpoints: Checkpoints | None,
@@ -186,6 +198,7 @@ class Session:
         self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
         self._emit = deps.listener
         self._jobs = BackgroundJobList()
+        self._events = events
         self._steering: list[UserMessage] = []
         self._step: asyncio.Task[RunState] | None = None
         """What is under way, for an interrupt to end."""
@@ -335,13 +348,13 @@ class Session:
         self._check_idle()
         if point not in self.run.points:
             raise SessionError("there is no such point to rewind to", code="no_such_point")
-        restored: Restored | None = None
+        before, restored = self.run, None
         if files and self._checkpoints is not None and point.checkpoint:
+            await self._save(machine.on_rewind_started(before, point.text))
             restored = await self._checkpoints.restore(
                 point.checkpoint, label=f"Before going back to: {point.text}"
             )
-        if conversation:
-            self.run = self._turns.save(machine.rewind_conversation(self.run, point.message))
+        await self._save(machine.rewind_conversation(before, point.message) if conversation else before)
         return restored
 
     async def undo_rewind(self, restored: Restored) -> Restored:
@@ -443,7 +456,7 @@ class Session:
             message = replace(message, text=f"{message.text}\n\n{started.text}", shown=shown)
         point = await self._create_point(message)
         run = replace(self.run, mail=letter.id) if letter else self.run
-        self.run = await self._save(machine.on_prompt(run, message, point))
+        await self._save(machine.on_prompt(run, message, point))
         if letter:
             await asyncio.to_thread(self._mailbox.remove_message, letter.id)
         text = letter.text if letter else message.text
@@ -454,7 +467,7 @@ class Session:
             await self._end_interrupted()
             raise
         except KakiteError as error:
-            self.run = await self._save(machine.on_turn_stopped(self.run))
+            await self._save(machine.on_turn_stopped(self.run))
             await self._finish("failed", error.message, error.code)
             raise
         await self._finish(reason, self.run.summary)
@@ -476,7 +489,7 @@ class Session:
                 return await self._stop(action)
             self._step = asyncio.create_task(self._perform(action))
             try:
-                self.run = await self._save(await self._step)
+                await self._save(await self._step)
             except asyncio.CancelledError:
                 if not self._interrupted:  # we ourselves are ended
                     self._step.cancel()
@@ -493,7 +506,7 @@ class Session:
         if not outcome.denied:
             return False
         self._continued += 1
-        self.run = await self._save(machine.on_hook_continuation(self.run, outcome.denied))
+        await self._save(machine.on_hook_continuation(self.run, outcome.denied))
         return True
 
     async def _perform(self, action: machine.Action) -> RunState:
@@ -515,7 +528,7 @@ class Session:
             self._emit(build_result_event(call, refused, 0.0))
             return machine.add_note(machine.on_tool_finished(self.run, refused, 0.0), before.text)
         # Kept before hooks run: whoever interrupts those does not undo what the call has done.
-        self.run = await self._save(await self._turns.run_tool(self.run, call))
+        await self._save(await self._turns.run_tool(self.run, call))
         run = await self._give_nested(self.run, call)
         last = next((each for each in reversed(run.messages) if isinstance(each, ToolMessage)), None)
         if last is not None and not last.is_error:
@@ -544,7 +557,7 @@ class Session:
         return machine.add_nested_instructions(run, rules)
 
     async def _stop(self, action: machine.FinishAction) -> TurnEndReason:
-        self.run = await self._save(machine.on_turn_stopped(self.run, action.status))
+        await self._save(machine.on_turn_stopped(self.run, action.status))
         match action.status:
             case "limit" | "budget" | "stuck" | "refused" as reason:
                 return reason
@@ -554,21 +567,21 @@ class Session:
     async def _take_steering(self) -> None:
         while self._steering:
             message = self._steering.pop(0)
-            self.run = await self._save(machine.on_steering(self.run, message))
+            await self._save(machine.on_steering(self.run, message))
             self._emit(SteeringReceived(text=message.text))
         for letter in await self._list_mail():
             message = await self._build_mail(letter)
-            self.run = await self._save(machine.on_steering(replace(self.run, mail=letter.id), message))
+            await self._save(machine.on_steering(replace(self.run, mail=letter.id), message))
             await asyncio.to_thread(self._mailbox.remove_message, letter.id)
             self._emit(SteeringReceived(text=letter.text, elsewhere=True))
 
     async def _end_interrupted(self) -> None:
         run = replace(self.run, started=self._turns.call_started and bool(self.run.pending))
         run = machine.on_turn_interrupted(run, self._turns.partial, by="person")
-        self.run = await self._save(run)
+        await self._save(run)
 
     async def _finish(self, reason: TurnEndReason, text: str, code: str = "") -> None:
-        self.run = await self._save(await record_usage(self.run, self._deps))
+        await self._save(await record_usage(self.run, self._deps))
         used, window = await self.count_context_tokens()
         self._emit(
             TurnEnded(
@@ -597,11 +610,18 @@ class Session:
             self._emit(ResourceMissing(what="checkpoint", code=error.code, message=error.message))
             return ""
 
-    async def _save(self, run: RunState) -> RunState:
-        saved = await self._turns.save_in_thread(self._with_mode(run))
-        while (changed := self._with_mode(saved)) is not saved:  # the mode was set meanwhile
-            saved = await self._turns.save_in_thread(changed)
-        return saved
+    async def _save(self, run: RunState) -> None:
+        """Take a state as the session's, store it, and show what led to it.
+
+        It is the session's before it is stored: whoever interrupts that does not undo what a call has done.
+        """
+        self.run = self._with_mode(run)
+        stored: RunState | None = None
+        try:
+            while stored is not self.run:  # the mode was set meanwhile
+                stored = await self._turns.save_in_thread(self.run)
+        finally:
+            self._events.flush()
 
     async def _list_changed_files(self, run: RunState) -> Sequence[str]:
         first = next((point.checkpoint for point in run.points if point.checkpoint), "")

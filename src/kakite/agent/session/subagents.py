@@ -18,6 +18,7 @@ from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.store import RunFolder
 from kakite.agent.run.turns import TurnExecutor
+from kakite.agent.session.event_buffer import EventBuffer
 from kakite.agent.toolsets.run_toolset import RunToolset
 from kakite.errors import KakiteError
 from kakite.models.messages import UserMessage
@@ -120,7 +121,7 @@ class SubagentRunner:
     async def _work(self, parent: SubagentParent, task: SubagentTask) -> str:
         """Return the last words of a sub-agent, or why there are none."""
         run = _create_run(parent.run, task)
-        turns = _create_turns(parent, run, task)
+        turns, events = _create_turns(parent, run, task)
         while True:
             self._latest[task.id] = run
             if machine.find_reached_limits(self._sum_up(parent.run)):
@@ -138,6 +139,7 @@ class SubagentRunner:
             except KakiteError as error:
                 return f"(Failed: {error.message})"
             await turns.save_in_thread(run)
+            events.flush()
 
     def _sum_up(self, run: RunState) -> RunState:
         for child in self._latest.values():
@@ -155,7 +157,9 @@ def _create_run(parent: RunState, task: SubagentTask) -> RunState:
     return machine.on_prompt(run, UserMessage(text=task.prompt), point)
 
 
-def _create_turns(parent: SubagentParent, run: RunState, task: SubagentTask) -> TurnExecutor:
+def _create_turns(
+    parent: SubagentParent, run: RunState, task: SubagentTask
+) -> tuple[TurnExecutor, EventBuffer]:
     def show(event: RunEvent) -> None:
         if isinstance(event, PriceUnknown):  # the session has said so
             return
@@ -164,12 +168,13 @@ def _create_turns(parent: SubagentParent, run: RunState, task: SubagentTask) -> 
     async def list_no_files(_run: RunState) -> Sequence[str]:
         return ()
 
+    events = EventBuffer(show)
     record = RunFolder(parent.deps.record.folder / _FOLDER / task.id)
     record.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     # The day's sum gets it with the session's own; none of its words stream.
-    deps = replace(parent.deps, record=record, days=None, stream=False, listener=show)
+    deps = replace(parent.deps, record=record, days=None, stream=False, listener=events.show)
     toolset = parent.toolset.build_read_only(run, deps)
-    return TurnExecutor(deps, toolset, TimedApprover(deps.approver), list_no_files)
+    return TurnExecutor(deps, toolset, TimedApprover(deps.approver), list_no_files), events
 
 
 def _format_answers(tasks: Sequence[SubagentTask], answers: Sequence[str]) -> str:

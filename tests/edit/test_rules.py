@@ -167,6 +167,13 @@ def test_exact_fragments_land_whatever_their_form(text: str, search: str, replac
             'let l:lnum = v:lnum - 1\n\n\t" The first line:\n\tif l:lnum == 0',
             "literally",
         ),
+        # below it is what it opens, which would be left behind if it moved
+        (
+            "on:\n  push:\n  schedule:\n    - x\n",
+            "schedule:",
+            "rule:\n  # c\n  schedule:",
+            "literally",
+        ),
         # REPLACE's first line has the indentation that SEARCH lost: it is not doubled
         (
             "if(A)\n  set(WINCE 1)\nelseif(B)\n  set(C 1)\nendif()\n",
@@ -228,6 +235,12 @@ def test_a_match_tells_that_it_begins_or_ends_inside_a_line(
             "g() {\n",
             "/**\n * Goes.\n */\ng() {\n",
             "class A {\n\t/**\n\t * Goes.\n\t */\n\tg() {\n\t\tb();\n\t}\n}\n",
+        ),
+        (
+            "return {\n  cmd = { 'x' },\n}\n",
+            "cmd = { 'x' },",
+            "cmd = function(d)\n  local c = 1\nend,",
+            "return {\n  cmd = function(d)\n    local c = 1\n  end,\n}\n",
         ),
         # whole lines, whose end REPLACE forgot; and whole lines that go
         ("a\nb\n", "a\n", "c", "c\nb\n"),
@@ -832,6 +845,23 @@ def test_honest_comments_and_code_with_dots_land(search: str, replace: str) -> N
 
 
 # --- 8: a SEARCH of whole lines that ends inside a line is stale
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        ("return {\n  cmd = { 'x' },\n}\n", "cmd = { 'x' },\n", "cmd = function(d)\n  local c = 1\nend,\n"),
+        ("f {\n    one()\n}\n", "one()\n", "one()\n    two()\n"),
+        ("f {\n    one()\n}\n", "one()\n", "zero()\n    one()\n"),
+        ("f {\n    one()\n}\n", "one()\n", "if (b) {\n    one()\n}\n"),
+        ("a:\n  - x\n  - z\n", "- x\n", "- x\n  - y\n"),
+    ],
+)
+def test_one_line_of_a_block_without_its_indentation_is_read_as_a_fragment_is(
+    text: str, search: str, replace: str
+) -> None:
+    edit = Edit(search=search, replace=replace, whole_lines=True)
+    assert apply(text, [edit]).text == written(text, search, replace)
 
 
 @given(randoms, st.data())

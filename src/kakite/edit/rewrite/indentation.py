@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _HERE_END = re.compile(r"[A-Za-z_]\w*")
 _WORD_BLOCK = (
     r"(?i)^(?:(?:async|local|private|public)\s+)?(?:begin|case|class|def|defmodule|for|foreach|function!?|if|loop"
-    r"|module|repeat|select|switch|try|unless|until|while)\b(?!.*\b(?:end|fi|done)\b).*|^.*\bdo(?:\s*\|[^|]*\|)?$"
+    r"|module|repeat|select|switch|try|unless|until|while)\b(?!.*\b(?:end|fi|done)\b).*|^.*\b(?:do(?:\s*\|[^|]*\|)?|function\s*\([^()]*\))$"
 )
 _WORD_END = r"(?i)^(?:end\w*|fi|done|esac)\b(?!\s*=[^=])"
 _BLOCKS = (
@@ -215,6 +215,8 @@ def _has_own_columns(
     if len(solid) < 2:
         return False
     if lines[-1] == missing + of:
+        if get_column(context.below[-1]) > get_column(lines[-1]):
+            return True  # moved, it would leave the block that it opens
         pairs = [pair for pair in pairwise(solid) if get_column(pair[1]) >= get_column(lines[-1])]
         one = pairs[0][0] if pairs else ""
         is_tag = one.startswith("<") and is_tag_open(one)

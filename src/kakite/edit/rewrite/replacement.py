@@ -8,6 +8,7 @@ SEARCH's indentation to the text's.
 from __future__ import annotations
 
 import re
+from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 from unicodedata import is_normalized, normalize
 
@@ -16,15 +17,14 @@ from kakite.edit.line_compare import BLANK_LINES, INNER_BLANKS, LINE_ENDS, LOOK_
 from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize_text
 from kakite.edit.matching.exact import is_inside_word
+from kakite.edit.matching.location import TextBlock
 from kakite.edit.rewrite.indent_shift import get_column, split_indent
 from kakite.edit.rewrite.indentation import (
-    can_continue_deeper,
     can_fit,
     find_indent_source,
-    find_parsed,
-    is_left_open,
     read_whole,
 )
+from kakite.edit.rewrite.line_syntax import begins_block
 from kakite.edit.rewrite.literals import find_literals
 from kakite.edit.rewrite.typography import Typography, make_half_width
 from kakite.edit.source_text import LINE_END, collect_line_ends, split_lines
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kakite.edit.matching.align import AlignOp
-    from kakite.edit.matching.location import MatchLocation, TextBlock
+    from kakite.edit.matching.location import MatchLocation
     from kakite.edit.text_index import IndexedText
 
 
@@ -299,6 +299,9 @@ def _move(
     shift = place.shift
     if shift.kind == "none" or not any(line.strip(BLANKS) for line in new):
         return _move_first(view, place, sent, new)
+    begins_alike = new[0].strip(BLANKS) and split_indent(new[0])[0] == split_indent(sent[0])[0]
+    if shift.kind == "add" and len(sent) == 1 and begins_alike:
+        return _move_fragment(view, place, sent[0], new, shift.blanks)
     moved = shift.apply_all(new)
     as_sent = [line for line in moved if line is not None]
     if len(as_sent) == len(new) and shift.kind in {"to_tabs", "to_blanks"}:
@@ -308,8 +311,6 @@ def _move(
         return AmbiguousReplacementError(new[0])
     if form == "file":
         return list(new)
-    if shift.kind == "add" and sum(bool(line.strip(BLANKS)) for line in sent) == 1:
-        return _move_below_one(view, place, sent, new, as_sent)
     return as_sent
 
 
@@ -326,25 +327,25 @@ def _indent_like_text(
     ]
 
 
-def _move_below_one(
-    view: IndexedText, place: MatchLocation, sent: Sequence[str], new: Sequence[str], moved: list[str]
+def _move_fragment(
+    view: IndexedText, place: MatchLocation, sent: str, new: Sequence[str], blanks: str
 ) -> list[str] | AmbiguousReplacementError:
-    """Return new lines for one line of SEARCH: moved all, or the first alone if the others stand as in the
-    text.
+    """Return new lines for one line of SEARCH that lacks its indentation, read as for an exact fragment.
+
+    Nobody sent it as one: nothing is written if a line beside the first may be of the block that it opens.
     """
-    of = next(moved for moved in map(place.shift.apply, sent) if moved and moved.strip(BLANKS))
-    first, *further = (at for at, line in enumerate(new) if line.strip(BLANKS))
-    if not further:
-        return moved
-    only_first = [*new[:first], moved[first], *new[first + 1 :]]
-    if parsed := find_parsed(view, place, [moved, only_first]):
-        return parsed
-    one, two = new[first], new[further[0]]
-    stands = can_fit(view, place, moved, of)
-    is_deeper = get_column(one) < get_column(two) and not is_left_open(one)
-    if not (is_deeper or not stands) or not can_fit(view, place, only_first, of):
-        return moved
-    return AmbiguousReplacementError(one) if stands and can_continue_deeper(one, two) else only_first
+    fragment = with_fields(place, start=place.start + len(blanks), missing=blanks)
+    read = read_whole(view, fragment, TextBlock.of(sent), "\n".join(new))
+    if read is not None:
+        return split_lines(read)
+    literal = [blanks + new[0], *new[1:]]
+    first, *further = [line for line in literal if line.strip(BLANKS)]
+    is_beside = further and get_column(new[0]) < get_column(further[0]) <= get_column(first)
+    if is_beside and begins_block(first):
+        moved = [blanks + line if line.strip(BLANKS) else line for line in new]
+        if can_fit(view, place, moved, blanks + sent):
+            return AmbiguousReplacementError(new[0])
+    return literal
 
 
 def _restore_heredocs(sent: Sequence[str], moved: list[str], below: str) -> list[str]:

@@ -26,7 +26,7 @@ REAL = ("recorded", "history", "exact")
 WEIGHTS = {"history": 3, "exact": 3, "blocks": 3, "drift": 2}
 """How many times as many edits as the others a group gets; recorded ones are all taken."""
 ONLY_OURS = {"all", "blocks", "equal_places_and_the_line", "duplicate_with_its_line"}
-"""Groups and kinds that ask for every occurrence, name a line or are sent as blocks, which not all peers take: not
+"""Groups and kinds that ask for every occurrence, name a line or send blocks, which not all peers take: not
 compared."""
 BASELINE = "one exact occurrence, or nothing"
 SHORT = {

@@ -393,6 +393,19 @@ def test_a_sign_of_a_stream_or_a_shift_begins_no_here_document(line: str, depth:
     assert written(text, "first();\nlast();\n", replace) == f"f() {{\n{moved}}}\n"
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u3000"])
+def test_other_blanks_than_usual_ones_are_forgiven_in_the_indentation_of_lines_that_stay(blank: str) -> None:
+    odd = blank * 2
+    text = f"if a {{\n  go();\n{odd}}}\n{odd}stop();\n}}\n"
+    search = "  go();\n  }\n  stop();\n"
+    expected = text.replace("go", "run")
+    assert written(text, search, search.replace("go", "run")) == expected
+    plain = search.replace("  ", "")
+    assert written(text, plain, plain.replace("go", "run")) == expected
+    text = text.replace("  ", odd)
+    assert written(text, search, search.replace("go", "run")) == "<indentation_unclear>"
+
+
 @given(st.sampled_from(["cat <<EOF", "cat <<-'end'", "cat << EOF", "run <<~Text"]), st.booleans())
 def test_text_of_a_here_document_is_not_moved(line: str, is_closed: bool) -> None:
     word = line.split("<<")[1].strip("-~' ")
@@ -683,6 +696,24 @@ def test_an_edit_that_adds_lines_does_not_land_twice_unseen(rng: random.Random, 
     drifted = outcome(first.text, Edit(search=f"  {line}\n", replace=elsewhere))
     assert isinstance(drifted, EditFailure)
     assert drifted.code == "already_applied"
+
+
+@given(randoms, st.sampled_from(["blanks", "depth"]), st.booleans())
+def test_a_look_alike_of_search_is_left_where_replace_stands_elsewhere(
+    rng: random.Random, drift: str, below: bool
+) -> None:
+    case = program(rng)
+    number = rng.randrange(10**9)
+    search, replace = (f"    call_of({number}, {word})\n" for word in ("former", "latter"))
+    twin = search.replace(", ", ",  ") if drift == "blanks" else f"  {search}"
+    text = f"{replace}{case.text}{twin}" if below else f"{twin}{case.text}{replace}"
+    found = outcome(text, Edit(search=search, replace=replace, whole_lines=True))
+    assert isinstance(found, EditFailure)
+    assert found.code == "already_applied"
+    assert found.line == text[: text.index(f"\n{replace}") + 1 if not below else 0].count("\n") + 1
+    assert found.suggestion is not None
+    alone = outcome(text.replace(replace, ""), Edit(search=search, replace=replace, whole_lines=True))
+    assert isinstance(alone, Result)
 
 
 def test_what_wraps_search_already_is_not_wrapped_again() -> None:

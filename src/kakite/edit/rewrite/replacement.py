@@ -56,6 +56,26 @@ def is_applied(view: IndexedText, place: MatchLocation, search: TextBlock, repla
     )
 
 
+def find_applied_elsewhere(view: IndexedText, place: MatchLocation, replace: TextBlock) -> int | None:
+    """Return the line (index) where REPLACE stands to the letter as whole lines, and only there, if SEARCH is
+    found inexactly at another place: that one only looks like the one that is meant. None otherwise.
+    """
+    is_telling = sum(map(str.isalnum, replace.text)) >= _TELLING
+    if place.is_exact or not place.mask & ~LINE_ENDS or not is_telling:
+        return None
+    text, body = view.text, view.find_line_end(place.start).join(replace.lines)
+    view.budget.spend(len(text))
+    found: list[int] = []
+    at = text.find(body)
+    while at >= 0 and len(found) < 2:
+        begins = at == 0 or text[at - 1] in "\r\n"
+        found += [at] if begins and text[at + len(body) : at + len(body) + 1] in {"", "\r", "\n"} else []
+        at = text.find(body, at + 1)
+    if len(found) != 1 or (place.start - len(body) < found[0] < place.end):
+        return None
+    return view.find_line(found[0])
+
+
 def _is_present_exactly(view: IndexedText, place: MatchLocation, search: str, replace: str) -> bool:
     if not place.is_exact:
         return False
@@ -202,6 +222,10 @@ def _write_lines(
     if _is_block_continued(place, steps, moved):
         raise AmbiguousReplacementError(moved[-1], _suggest_changes(view, place, old, moved, steps))
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
+    if place.mask & LOOK_ALIKES and (
+        odd := _find_odd_indent(view, place, old, [moved[at] for at in changed])
+    ):
+        raise AmbiguousReplacementError(odd, _suggest_changes(view, place, old, moved, steps))
     is_moved = any(moved[at] != new[at] for at in changed)
     below = view.text[place.end : place.end + _BELOW] if "<<" in replace.text else ""
     unclear = _find_unclear_literal(search.lines, moved, changed, below) if is_moved else None
@@ -216,6 +240,18 @@ def _write_lines(
     if isinstance(written, AmbiguousReplacementError):
         raise AmbiguousReplacementError(written.line, _suggest_changes(view, place, old, moved, steps))
     return replace_rows(view, place.line, place.pairs, steps, written)
+
+
+def _find_odd_indent(
+    view: IndexedText, place: MatchLocation, old: Sequence[str], new: Iterable[str]
+) -> str | None:
+    """Return a new line at whose depth the text has other blanks than SEARCH, such as no-break ones."""
+    pairs = [(line, view.lines[row]) for line, row in zip(old, place.pairs, strict=True) if row is not None]
+    indents = [(split_indent(sent)[0], split_indent(file)[0]) for sent, file in pairs if sent.strip(BLANKS)]
+    plain = {sent for sent, file in indents if sent == file}
+    if all(sent == file for sent, file in indents):
+        return None
+    return next((line for line in new if line.strip(BLANKS) and split_indent(line)[0] not in plain), None)
 
 
 def _suggest_changes(

@@ -628,8 +628,17 @@ def test_the_edit_is_suggested_at_the_place_that_is_meant(
             "call_it(1, 2)\nstop_it(3)\n",
             "call_it(1, 3)\nstop_it(3)\n",
         ),
+        ("x\ncall(abc, def)\ny\n", "x\ncall(abc)\ny\n", "x\ncall()\ny\n"),
+        ("x\ny = [a,\n]\n", "x\ny = [a]\n", "x\ny = []\n"),
+        ("x\ny = [\n  a,\n]\n", "x\ny = [a]\n", "x\ny = []\n"),
     ],
-    ids=["two places that each lack a line", "a line that is commented out"],
+    ids=[
+        "two places that each lack a line",
+        "a line that is commented out",
+        "a comma with nothing before it",
+        "a comma with nothing before it, in another layout",
+        "a bracket that is closed twice",
+    ],
 )
 def test_nothing_is_suggested_where_what_is_meant_may_not_be_there(
     text: str, search: str, replace: str

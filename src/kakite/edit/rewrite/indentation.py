@@ -25,6 +25,7 @@ from kakite.edit.rewrite.line_syntax import (
     LONGEST,
     NEXT_CALL,
     can_continue_deeper,
+    is_comment_start,
     is_left_open,
     is_tag_open,
     strip_quoted,
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 _HERE_END = re.compile(r"[A-Za-z_]\w*")
 _WORD_BLOCK = (
     r"(?i)^(?:(?:async|local|private|public)\s+)?(?:begin|case|class|def|defmodule|for|foreach|function!?|if|loop"
-    r"|module|repeat|select|switch|try|unless|until|while)\b(?!.*\b(?:end|fi|done)\b).*|^.*\b(?:do(?:\s*\|[^|]*\|)?|function\s*\([^()]*\))$"
+    r"|module|repeat|select|switch|try|unless|until|while)\b(?!.*\b(?:end|fi|done)\b).*"
+    r"|^.*(?:\bdo(?:\s*\|[^|]*\|)?|[=(,:] function\s*\([\w\s,.*]*\))$"
 )
 _WORD_END = r"(?i)^(?:end\w*|fi|done|esac)\b(?!\s*=[^=])"
 _BLOCKS = (
@@ -82,6 +84,8 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
         return None
     if _has_indent_of_file(view, place, search, lines):
         return "\n".join(lines)
+    if len(search.solid[0]) == 1 and _goes_on_comment(lines):
+        return "\n".join(place.missing + line if line.strip(BLANKS) else line for line in lines)
     first = _classify_first_line(search, place.missing, lines)
     if first == "moved":
         return None
@@ -120,6 +124,13 @@ def _choose_reading(
         return lines  # its first line is the file's to the letter
     fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _goes_on_comment(lines: Sequence[str]) -> bool:
+    """Tell whether the second line goes on with the block comment of the first, a column to the right."""
+    first, second = lines[0], next((line for line in lines[1:] if line.strip(BLANKS)), "")
+    is_star = is_comment_start(first.strip(BLANKS)) and second.strip(BLANKS).startswith("*")
+    return is_star and get_column(second) == get_column(first) + 1
 
 
 def _find_closer(lines: Sequence[str]) -> str:
@@ -383,6 +394,9 @@ class _Votes(NamedTuple):
 def _count_votes(shift: IndentShift, sent: Sequence[str], new: Sequence[str]) -> _Votes:
     wanted = set(new)
     moved = shift.apply_all(sent)
+    whole = [all(line in wanted for line in lines if line and line.strip(BLANKS)) for lines in (sent, moved)]
+    if any(whole) and not all(whole) and None not in moved:
+        return _Votes(*whole, is_torn=False)  # all of it stands there, and the lines of the other by chance
     votes = not wanted.isdisjoint(sent), not wanted.isdisjoint(moved)
     if not all(votes):
         return _Votes(*votes, is_torn=False)

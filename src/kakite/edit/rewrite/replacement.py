@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace as with_fields
+from itertools import takewhile
 from typing import TYPE_CHECKING
 from unicodedata import is_normalized, normalize
 
@@ -358,7 +359,7 @@ def _indent_like_text(
     known = {split_indent(one)[0]: split_indent(two)[0] for one, two in pairs if one.strip(BLANKS)}
     indents = [known.get(split_indent(line)[0]) for line in new]
     return [
-        line if indent is None else indent + split_indent(line)[1]
+        line if indent is None or not line.strip(BLANKS) else indent + split_indent(line)[1]
         for indent, line in zip(indents, moved, strict=True)
     ]
 
@@ -368,7 +369,8 @@ def _move_fragment(
 ) -> list[str] | AmbiguousReplacementError:
     """Return new lines for one line of SEARCH that lacks its indentation, read as for an exact fragment.
 
-    Nobody sent it as one: nothing is written if a line beside the first may be of the block that it opens.
+    Nobody sent it as one: nothing is written if a line beside the first may be of the block that it opens, or
+    one left of it relative to it.
     """
     fragment = with_fields(place, start=place.start + len(blanks), missing=blanks)
     read = read_whole(view, fragment, TextBlock.of(sent), "\n".join(new))
@@ -377,7 +379,7 @@ def _move_fragment(
     literal = [blanks + new[0], *new[1:]]
     first, *further = [line for line in literal if line.strip(BLANKS)]
     is_beside = further and get_column(new[0]) < get_column(further[0]) <= get_column(first)
-    if is_beside and begins_block(first):
+    if (is_beside and begins_block(first)) or any(get_column(line) < get_column(first) for line in further):
         moved = [blanks + line if line.strip(BLANKS) else line for line in new]
         if can_fit(view, place, moved, blanks + sent):
             return AmbiguousReplacementError(new[0])
@@ -420,7 +422,7 @@ def _move_first(
         return list(new)
     if split_indent(new[0])[0] != split_indent(sent[0])[0]:
         return AmbiguousReplacementError(new[0])
-    of, has_whole = lost + sent[0], lost + sent[0] in new[1:]
+    of, has_whole = lost + sent[0], lost + sent[0] in new[1:] and new[0] != sent[0]
     is_whole = has_whole and not can_fit(view, place, moved, of) and can_fit(view, place, new, of)
     return list(new) if is_whole else moved
 
@@ -459,10 +461,21 @@ def _restore_characters(
             if line is None:
                 return AmbiguousReplacementError(new[at])
             dotted = line.replace("...", _DOTS)
-            if any(own.get(char, char) is None for char in dotted):
+            if any(own.get(char, char) is None for char in dotted) or _has_more_signs(dotted, pair, own):
                 return AmbiguousReplacementError(new[at])
             written[at] = "".join(own.get(char, char) or char for char in dotted).replace(_DOTS, "...")
     return written
+
+
+def _has_more_signs(new: str, pair: Sequence[tuple[str, str]], own: dict[str, str | None]) -> bool:
+    """Tell whether a new line has more of a plain sign than the line of SEARCH, for which the text has a
+    typographic one in a comment or a text: what is new may be code.
+    """
+    sent = "".join(line for line, _ in pair).replace("...", _DOTS)
+    signs = [sign for sign in _SIGNS if (own.get(sign) or sign) != sign]
+    return bool(pair) and any(
+        len(_SIGNS[sign].findall(new)) > len(_SIGNS[sign].findall(sent)) for sign in signs
+    )
 
 
 def _build_character_table(pairs: Sequence[tuple[str, str]], new: str) -> dict[str, str | None]:
@@ -492,6 +505,10 @@ def _build_character_table(pairs: Sequence[tuple[str, str]], new: str) -> dict[s
 _QUOTES = "'\""
 _DOTS = "\ue000"
 """Stands for three dots, which look like one character."""
+
+
+_SIGNS = {"'": re.compile(r"(?<!\w)'|'(?!\w)"), "-": re.compile("-"), _DOTS: re.compile(_DOTS)}
+"""Signs that are code, too; an apostrophe within a word is none."""
 
 
 def _prepare_characters(text: str) -> str:
@@ -541,8 +558,9 @@ def replace_rows(
     cursor = first
     for step in steps:
         rows = [row for row in pairs[step.old_start : step.old_end] if row is not None]
-        low, high = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
         lines = new[step.new_start : step.new_end]
+        rows = _drop_kept_blanks(view, rows, pairs, step, lines) if step.kind == "change" else rows
+        low, high = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
         if step.kind == "change":
             following = next((row for row in pairs[step.old_end :] if row is not None), high)
             if following > high:
@@ -557,6 +575,16 @@ def replace_rows(
             changes.append(Change(max(change.start, least), change.end, change.insert))
         cursor = max(cursor, high)
     return changes
+
+
+def _drop_kept_blanks(
+    view: IndexedText, rows: list[int], pairs: Sequence[int | None], step: AlignOp, new: Sequence[str]
+) -> list[int]:
+    """Return the rows that a step takes off, without blank ones that stand for those that it keeps below."""
+    kept = len(list(takewhile(lambda row: row is None, pairs[step.old_end :])))
+    while kept and rows and not view.keys[rows[-1]] and (not new or new[-1].strip(BLANKS)):
+        rows, kept = rows[:-1], kept - 1
+    return rows
 
 
 def _is_blank_lost(

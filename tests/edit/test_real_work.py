@@ -995,6 +995,13 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         "        /**\n         * a\n         */\n        int x;\n",
     ),
+    "blanks at the ends of lines around a blank line that SEARCH lacks": (
+        "a\n\nb\nc\n",
+        "a \nb \nc\n",
+        "a\nb\nc2\n",
+        {"whole_lines": True},
+        "a\n\nb\nc2\n",
+    ),
     "a blank line that the file lacks: SEARCH has one blank line more than the file": (
         "a1\n\nb\n",
         "a1\n\n\nb\n",

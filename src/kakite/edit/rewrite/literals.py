@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kakite.edit.rewrite.indent_shift import get_column, is_comment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _HEREDOC = re.compile(
     r"(?:(?<![<\w])|(?<!\S)\d+)<<[-~<]?(?P<gap>\s*)(?P<quote>['\"\\]?)(?P<word>[A-Za-z_]\w*)(?P=quote)?"
@@ -40,8 +40,8 @@ _MARGIN = (
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _MARKS = (
     "<<",
-    '"',
-    "'",
+    '"""',
+    "'''",
     "`",
     "~~~",
     "<pre",
@@ -52,10 +52,9 @@ _MARKS = (
     "=pod",
     "=head",
     "=item",
-    "CDATA",
-    "[[",
-    "[=",
 )
+_MARKS += ("CDATA", "[[", "[=")
+_HERE = frozenset(["@'", '@"'])
 
 
 class Literal(NamedTuple):
@@ -78,8 +77,8 @@ def find_literals(lines: Sequence[str], below: str | None = None) -> list[Litera
     found: list[Literal] = []
     free = 0
     heredocs = _HeredocEnds(lines, below)
-    for at in find_marked_rows(lines, _MARKS):
-        heredoc = heredocs.find(at) if at >= free else None
+    for at in sorted({*find_marked_rows(lines, _MARKS), *_find_odd_quotes(lines)}):
+        heredoc = heredocs.find(at) if at >= free and "<<" in lines[at] else None
         end = _find_opening(lines[at], heredoc) if at >= free else None
         if end is None:
             continue
@@ -93,6 +92,13 @@ def find_literals(lines: Sequence[str], below: str | None = None) -> list[Litera
         found.append(Literal(at, last, moves_along, pattern is heredoc))
         free = last + 1
     return found
+
+
+def _find_odd_quotes(lines: Sequence[str]) -> Iterator[int]:
+    """Yield the lines that may leave a quoted string open."""
+    for at, line in enumerate(lines):
+        if line.count('"') % 2 or line.count("'") % 2 or line[-2:] in _HERE:
+            yield at
 
 
 class _HeredocEnds:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 from unicodedata import is_normalized, normalize
 
 from kakite.edit.changes import Change
-from kakite.edit.line_compare import BLANK_LINES, INNER_BLANKS, LINE_ENDS, LOOK_ALIKES
+from kakite.edit.line_compare import (
+    BLANK_LINES,
+    INNER_BLANKS,
+    LINE_ENDS,
+    LOOK_ALIKES,
+    TRAILING_BLANKS,
+)
 from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize_text
 from kakite.edit.matching.exact import is_inside_word
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from kakite.edit.text_index import IndexedText
 
 
+_LOOKED_AT = 1000
 _TELLING = 8
 """How many letters and digits added lines have that tell something, if SEARCH stands there to the letter."""
 
@@ -61,8 +68,7 @@ def find_applied_elsewhere(view: IndexedText, place: MatchLocation, replace: Tex
     """Return the line (index) where REPLACE stands to the letter as whole lines, and only there, if SEARCH is
     found inexactly at another place: that one only looks like the one that is meant. None otherwise.
     """
-    is_telling = sum(map(str.isalnum, replace.text)) >= _TELLING
-    if place.is_exact or not place.mask & ~LINE_ENDS or not is_telling:
+    if not place.mask & ~LINE_ENDS or sum(map(str.isalnum, replace.text[:_LOOKED_AT])) < _TELLING:
         return None
     text, body = view.text, view.find_line_end(place.start).join(replace.lines)
     view.budget.spend(len(text))
@@ -163,7 +169,8 @@ def rewrite_match(
 
 def _write_exact(view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock) -> Change:
     start, end, text = place.start, place.end, replace.text
-    if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
+    has_returns = "\r" in search.text or "\r" in text
+    if has_returns and LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
         return Change(start, end, text)  # the line ends are what it changes
     begins_with_end = search.text[0] in "\r\n"
     if place.missing and text and not begins_with_end:
@@ -219,7 +226,8 @@ def _write_lines(
         raise AmbiguousReplacementError(
             moved.line, _suggest_changes(view, place, old, likely, align(old, likely))
         )
-    steps = align(old, moved)
+    clean = _find_clean_lines(view, place, old) if place.mask & TRAILING_BLANKS else {}
+    steps = align(old, [clean.get(line, line) for line in moved])
     if _is_block_continued(place, steps, moved):
         raise AmbiguousReplacementError(moved[-1], _suggest_changes(view, place, old, moved, steps))
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
@@ -241,6 +249,16 @@ def _write_lines(
     if isinstance(written, AmbiguousReplacementError):
         raise AmbiguousReplacementError(written.line, _suggest_changes(view, place, old, moved, steps))
     return replace_rows(view, place.line, place.pairs, steps, written)
+
+
+def _find_clean_lines(view: IndexedText, place: MatchLocation, old: Sequence[str]) -> dict[str, str]:
+    pairs = [(line, view.lines[row]) for line, row in zip(old, place.pairs, strict=True) if row is not None]
+    pairs = [(line, view.lines[row]) for line, row in zip(old, place.pairs, strict=True) if row is not None]
+    return {
+        line.rstrip(BLANKS): line
+        for line, file in pairs
+        if line[-1:] in BLANKS and line.strip(BLANKS) and file[-1:] not in BLANKS
+    }
 
 
 def _find_odd_indent(

@@ -26,7 +26,7 @@ _PRE = re.compile(r"<(pre|textarea)\b", re.IGNORECASE)
 _PERCENT = re.compile(r"(?:(?:^|[\s(,\[{=!&|])%(?P<kind>[qQwWiIrx])|[(,\[{=]\s*%)(?P<sign>[(\[{<])")
 """What begins a literal of Ruby with brackets around it. A list of words is one, too."""
 _STRING = re.compile(
-    r"(?:[=(,\[{:]\s*|\b(?:die|echo|print\w*|puts|raise|return|throw|yield|(?i:select))\s+|\((?:def|set)\s*\w*\s)"
+    r"(?:[=(,\[{:]\s*|\b(?:die|echo|print\w*|puts|raise|return|throw|yield|(?i:select))\s+|\((?:def|set)\s*\w*\s|\s(?=\[=*\[\S))"
     r"(?:[A-Za-z@$]{0,2}(?P<sign>#*)(?P<quote>[\"'])|\[(?P<level>=*)\[)"
 )
 """What may begin a string over several lines, behind a sign or a word of code."""

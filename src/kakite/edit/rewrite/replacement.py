@@ -433,7 +433,7 @@ def _move_first(
 ) -> list[str] | AmbiguousReplacementError:
     """Return REPLACE where at most the first line of SEARCH had lost blanks, and so that of REPLACE."""
     lost = place.shift.first
-    if lost is None or not new:
+    if lost is None or not new or not new[0].strip(BLANKS):
         return list(new)
     moved = [lost + new[0], *new[1:]]
     if split_indent(new[0])[0] == lost + split_indent(sent[0])[0]:

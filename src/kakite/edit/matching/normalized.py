@@ -148,7 +148,8 @@ def match_lines(view: IndexedText, search: TextBlock, lines: Mapping[int, int]) 
                 return None
             mask |= one
     if shift is None and not all(file.isascii() and sent.isascii() for file, sent in odd):
-        shift = find_shift([tuple(map(fold_confusables, each)) for each in _list_indents(pairs)])
+        indents = _list_indents(pairs)
+        shift = find_shift([(fold_confusables(sent), fold_confusables(file)) for sent, file in indents])
         mask |= LOOK_ALIKES
     if shift is None or (shift.first is not None and 0 not in lines):
         return None

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.rewrite.indent_shift import get_column, is_comment
+from kakite.edit.rewrite.line_syntax import strip_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,21 +40,9 @@ _MARGIN = (
 """What begins and ends documentation and here-documents of which a part stands at the margin, and markup."""
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _MARKS = (
-    "<<",
-    '"""',
-    "'''",
-    "`",
-    "~~~",
-    "<pre",
-    "<PRE",
-    "<textarea",
-    "%",
-    "=begin",
-    "=pod",
-    "=head",
-    "=item",
+    *("<<", '"""', "'''", "`", "~~~", "<pre", "<PRE", "<textarea", "%"),
+    *("=begin", "=pod", "=head", "=item", "CDATA", "[[", "[="),
 )
-_MARKS += ("CDATA", "[[", "[=")
 _HERE = frozenset(["@'", '@"'])
 
 
@@ -171,6 +160,7 @@ def _find_string_end(line: str) -> re.Pattern[str] | None:
         return re.compile("`")
     if is_comment(line) or not (line.count('"') % 2 or line.count("'") % 2 or "[[" in line or "[=" in line):
         return None
+    line = strip_quoted(line)
     begins = list(_STRING.finditer(line))
     if not begins:
         return None

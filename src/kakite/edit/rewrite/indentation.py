@@ -226,21 +226,28 @@ def _has_own_columns(
     if len(solid) < 2:
         return False
     if lines[-1] == missing + of:
-        if get_column(context.below[-1]) > get_column(lines[-1]):
-            return True  # moved, it would leave the block that it opens
-        pairs = [pair for pair in pairwise(solid) if get_column(pair[1]) >= get_column(lines[-1])]
-        one = pairs[0][0] if pairs else ""
-        is_tag = one.startswith("<") and is_tag_open(one)
-        goes_on = one.endswith(("&&", "||", "|"))
-        return bool(one) and not (
-            is_tag
-            or (is_left_open(one) and not goes_on)
-            or BLOCK_WORD.match(one)
-            or CONTROL.match(one)
-            or ITEM.match(one)
-        )
+        return _is_left_alone(solid, get_column(lines[-1]), context.below[-1])
     tag = _TAG_NAME.match(context.below[0])
     return tag is not None and all(line.startswith(tag.group()) for line in solid[1:])
+
+
+def _is_left_alone(solid: Sequence[str], at: int, below: str) -> bool:
+    """Tell whether the last of some lines, that of SEARCH at its column, is in no block that they open.
+
+    Nothing is left open above it, or if moved it would leave the block that it opens, which goes on below.
+    """
+    if get_column(below) > at:
+        return True
+    pairs = [pair for pair in pairwise(solid) if get_column(pair[1]) >= at]
+    one = pairs[0][0] if pairs else ""
+    goes_on = one.endswith(("&&", "||", "|"))
+    return bool(one) and not (
+        (one.startswith("<") and is_tag_open(one))
+        or (is_left_open(one) and not goes_on)
+        or BLOCK_WORD.match(one)
+        or CONTROL.match(one)
+        or ITEM.match(one)
+    )
 
 
 def _continues_outer_line(above: LinesAbove, line: str) -> bool:

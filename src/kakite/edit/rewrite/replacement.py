@@ -18,6 +18,7 @@ from kakite.edit.line_compare import (
     BLANK_LINES,
     INNER_BLANKS,
     LINE_ENDS,
+    LINE_NUMBERS,
     LOOK_ALIKES,
     TRAILING_BLANKS,
 )
@@ -68,7 +69,11 @@ def find_applied_elsewhere(view: IndexedText, place: MatchLocation, replace: Tex
     """Return the line (index) where REPLACE stands to the letter as whole lines, and only there, if SEARCH is
     found inexactly at another place: that one only looks like the one that is meant. None otherwise.
     """
-    if not place.mask & ~LINE_ENDS or sum(map(str.isalnum, replace.text[:_LOOKED_AT])) < _TELLING:
+    if (
+        place.mask & LINE_NUMBERS
+        or not place.mask & ~LINE_ENDS
+        or sum(map(str.isalnum, replace.text[:_LOOKED_AT])) < _TELLING
+    ):
         return None
     text, body = view.text, view.find_line_end(place.start).join(replace.lines)
     view.budget.spend(len(text))
@@ -252,7 +257,7 @@ def _write_lines(
 
 
 def _find_clean_lines(view: IndexedText, place: MatchLocation, old: Sequence[str]) -> dict[str, str]:
-    pairs = [(line, view.lines[row]) for line, row in zip(old, place.pairs, strict=True) if row is not None]
+    """Return lines of SEARCH with blanks at their end, which the text lacks, by what they are without."""
     pairs = [(line, view.lines[row]) for line, row in zip(old, place.pairs, strict=True) if row is not None]
     return {
         line.rstrip(BLANKS): line

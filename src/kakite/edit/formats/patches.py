@@ -53,10 +53,12 @@ class Hunk:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether a reply that ends here lost the rest: both counts say more, and no line is kept below."""
+        """Whether a reply ends too early here: both counts say more, by other numbers, and no line
+        is kept below.
+        """
         signs = [line[:1] for line in self._body]
         old, new = (sum(sign != other for sign in signs) for other in "+-")
-        return signs[-1:] in (["+"], ["-"]) and old < self.counts[0] and new < self.counts[1]
+        return signs[-1:] in (["+"], ["-"]) and 0 < self.counts[0] - old != self.counts[1] - new > 0
 
     def _mark_open(self) -> None:
         last = self.lines[-1][:1] if self.lines else ""

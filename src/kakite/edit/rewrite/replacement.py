@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace as with_fields
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 from unicodedata import is_normalized, normalize
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 
 _LOOKED_AT = 1000
+_MAX_FOUND = 20
 _TELLING = 8
 """How many letters and digits added lines have that tell something, if SEARCH stands there to the letter."""
 
@@ -76,13 +77,12 @@ def find_applied_elsewhere(view: IndexedText, place: MatchLocation, replace: Tex
     ):
         return None
     text, body = view.text, view.find_line_end(place.start).join(replace.lines)
-    view.budget.spend(len(text))
-    found: list[int] = []
-    at = text.find(body)
-    while at >= 0 and len(found) < 2:
-        begins = at == 0 or text[at - 1] in "\r\n"
-        found += [at] if begins and text[at + len(body) : at + len(body) + 1] in {"", "\r", "\n"} else []
-        at = text.find(body, at + 1)
+    found = [
+        at
+        for at in islice(view.searcher.find_offsets(body), _MAX_FOUND)
+        if (at == 0 or text[at - 1] in "\r\n")
+        and text[at + len(body) : at + len(body) + 1] in {"", "\r", "\n"}
+    ]
     if len(found) != 1 or (place.start - len(body) < found[0] < place.end):
         return None
     return view.find_line(found[0])

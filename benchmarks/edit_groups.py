@@ -9,6 +9,7 @@ TITLES = {
     "one line": "lines that commits added beside one line",
     "history drift": "edits of histories that drifted",
     "relative": "new lines relative to the first",
+    "blocks": "fragments sent as SEARCH/REPLACE blocks",
     "stale": "lines that changed since",
     "there already": "edits that are there already",
     "twins": "places that look alike",
@@ -22,10 +23,11 @@ TITLES = {
 }
 REAL = ("recorded", "history", "exact")
 """Edits, or files and fragments, that nobody made for this benchmark; all others are of our own making."""
-WEIGHTS = {"history": 3, "exact": 3, "drift": 2}
+WEIGHTS = {"history": 3, "exact": 3, "blocks": 3, "drift": 2}
 """How many times as many edits as the others a group gets; recorded ones are all taken."""
-ONLY_OURS = {"all", "equal_places_and_the_line", "duplicate_with_its_line"}
-"""Groups and kinds that ask for every occurrence or name a line, which not all peers take: not compared."""
+ONLY_OURS = {"all", "blocks", "equal_places_and_the_line", "duplicate_with_its_line"}
+"""Groups and kinds that ask for every occurrence, name a line or send blocks, which not all peers take: not
+compared."""
 BASELINE = "one exact occurrence, or nothing"
 SHORT = {
     BASELINE: "exact match (baseline)",

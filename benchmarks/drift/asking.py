@@ -50,7 +50,13 @@ def here() -> Ask:
 
     def ask(case: Case) -> Answer:
         source = SourceText.from_bytes(case.text)
-        edit = Edit(search=case.search, replace=case.replace, line=case.line, all=case.every)
+        edit = Edit(
+            search=case.search,
+            replace=case.replace,
+            line=case.line,
+            all=case.every,
+            whole_lines=case.block,
+        )
         try:
             return Answer(apply(source, [edit]).source.to_bytes())
         except EditError as error:
@@ -65,6 +71,10 @@ def here() -> Ask:
         return Answer(None, told.code, places, made, loss, told.sent)
 
     return ask
+
+
+def written_as_block(case: Case) -> str:
+    return f"<<<<<<< SEARCH\n{case.search}=======\n{case.replace}>>>>>>> REPLACE\n"
 
 
 def program(command: list[str]) -> Ask:
@@ -90,7 +100,8 @@ def program(command: list[str]) -> Ask:
         if case.every:
             edit["all"] = True
         text = base64.b64encode(case.text).decode()
-        told = answer({"id": 1, "text_b64": text, "edits": [edit]})
+        asked = {"reply": written_as_block(case)} if case.block else {"edits": [edit]}
+        told = answer({"id": 1, "text_b64": text, **asked})
         if told["ok"]:
             return Answer(base64.b64decode(told["text_b64"]))
         failure = told["failures"][0]

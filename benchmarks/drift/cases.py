@@ -19,6 +19,8 @@ class Case:
     line: int | None = None
     every: bool = False
     """Whether each occurrence is to be replaced."""
+    block: bool = False
+    """Whether it is sent as a SEARCH/REPLACE block, which means whole lines."""
     also: tuple[bytes, ...] = ()
     """Other results that are right as well."""
     wanted: bytes | None = None
@@ -49,6 +51,14 @@ class Case:
 def rightly_refused(case: Case | None, line: int) -> Case | None:
     """Return a case whose first try is to be refused; one more try comes to what was expected of it."""
     return case and replace(case, expected=None, wanted=case.expected, where=line)
+
+
+def as_block(case: Case | None) -> Case | None:
+    """Return a case as a SEARCH/REPLACE block has it: lines with their ends."""
+    if case is None or not case.replace.strip():
+        return None
+    search, new = (text.removesuffix("\n") + "\n" for text in (case.search, case.replace))
+    return replace(case, search=search, replace=new, block=True)
 
 
 Kind = Callable[[Random, Any], Case | None]

@@ -8,6 +8,8 @@ where both readings of the new lines' columns can be meant.
 The group `relative` is the other reading: all new lines are written relative to the first one, which lost
 its indentation. Its cases are drawn only where the literal reading can't be meant: the line below would stand
 deeper than the last new line, which opens nothing, and the new lines end where the file goes on no deeper.
+
+The group `blocks` has both as SEARCH/REPLACE blocks, which mean whole lines.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from cases import Case, register
+from cases import Case, as_block, register
 from columns import can_be_literal
 from corpus import Source
 from typed import Files
@@ -242,6 +244,13 @@ def _register() -> None:
             words = {whole: "whole_lines", stripped: "without_indentation", from_a_word: "from_a_word"}
             name = shape.__name__ if cut is relative else f"{shape.__name__}_{words[cut]}"
             register("relative" if cut is relative else "exact", make, name)
+            if cut is not from_a_word:
+                block = "relative" if cut is relative else words[cut]
+                register(
+                    "blocks",
+                    lambda rng, files, make=make: as_block(make(rng, files)),
+                    f"{shape.__name__}_{block}",
+                )
 
 
 _register()

@@ -1002,3 +1002,19 @@ def test_replies_made_to_be_slow_are_read_at_once(reply: str) -> None:
     for name in ("auto", "search_replace", "udiff", "apply_patch", "json", "xml", "whole"):
         with little_work(), suppress(FormatError):
             parse(reply, name)
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("body", [" a\n-b\n-c\n+B", " a\n-b\n-c"])
+def test_a_diff_that_ends_inside_its_last_hunk_is_refused(body: str, end: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        parse(f"--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n{body}{end}")
+    assert refused.value.code == "marker_sequence"
+
+
+@pytest.mark.parametrize("body", [" a\n-b\n+B\n c\n", " a\n-b\n+B\n"])
+def test_a_hunk_whose_counts_are_wrong_is_read(body: str) -> None:
+    for counts in ("-1,9 +1,9" if body.endswith(" c\n") else "-1,2 +1,9", "-1,1 +1,1", "-1 +1"):
+        (edit,) = parse(f"--- a/x\n+++ b/x\n@@ {counts} @@\n{body}")
+        assert isinstance(edit, Edit)
+        assert edit.search.startswith("a\nb\n")

@@ -167,6 +167,13 @@ def test_exact_fragments_land_whatever_their_form(text: str, search: str, replac
             'let l:lnum = v:lnum - 1\n\n\t" The first line:\n\tif l:lnum == 0',
             "literally",
         ),
+        # below it is what it opens, which would be left behind if it moved
+        (
+            "on:\n  push:\n  schedule:\n    - x\n",
+            "schedule:",
+            "rule:\n  # c\n  schedule:",
+            "literally",
+        ),
         # REPLACE's first line has the indentation that SEARCH lost: it is not doubled
         (
             "if(A)\n  set(WINCE 1)\nelseif(B)\n  set(C 1)\nendif()\n",
@@ -228,6 +235,12 @@ def test_a_match_tells_that_it_begins_or_ends_inside_a_line(
             "g() {\n",
             "/**\n * Goes.\n */\ng() {\n",
             "class A {\n\t/**\n\t * Goes.\n\t */\n\tg() {\n\t\tb();\n\t}\n}\n",
+        ),
+        (
+            "return {\n  cmd = { 'x' },\n}\n",
+            "cmd = { 'x' },",
+            "cmd = function(d)\n  local c = 1\nend,",
+            "return {\n  cmd = function(d)\n    local c = 1\n  end,\n}\n",
         ),
         # whole lines, whose end REPLACE forgot; and whole lines that go
         ("a\nb\n", "a\n", "c", "c\nb\n"),
@@ -378,6 +391,19 @@ def test_a_sign_of_a_stream_or_a_shift_begins_no_here_document(line: str, depth:
     replace = "".join(f"{each}\n" for each in new)
     moved = "".join(f"{blanks}{each}\n" for each in new)
     assert written(text, "first();\nlast();\n", replace) == f"f() {{\n{moved}}}\n"
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u3000"])
+def test_other_blanks_than_usual_ones_are_forgiven_in_the_indentation_of_lines_that_stay(blank: str) -> None:
+    odd = blank * 2
+    text = f"if a {{\n  go();\n{odd}}}\n{odd}stop();\n}}\n"
+    search = "  go();\n  }\n  stop();\n"
+    expected = text.replace("go", "run")
+    assert written(text, search, search.replace("go", "run")) == expected
+    plain = search.replace("  ", "")
+    assert written(text, plain, plain.replace("go", "run")) == expected
+    text = text.replace("  ", odd)
+    assert written(text, search, search.replace("go", "run")) == "<indentation_unclear>"
 
 
 @given(st.sampled_from(["cat <<EOF", "cat <<-'end'", "cat << EOF", "run <<~Text"]), st.booleans())
@@ -602,8 +628,17 @@ def test_the_edit_is_suggested_at_the_place_that_is_meant(
             "call_it(1, 2)\nstop_it(3)\n",
             "call_it(1, 3)\nstop_it(3)\n",
         ),
+        ("x\ncall(abc, def)\ny\n", "x\ncall(abc)\ny\n", "x\ncall()\ny\n"),
+        ("x\ny = [a,\n]\n", "x\ny = [a]\n", "x\ny = []\n"),
+        ("x\ny = [\n  a,\n]\n", "x\ny = [a]\n", "x\ny = []\n"),
     ],
-    ids=["two places that each lack a line", "a line that is commented out"],
+    ids=[
+        "two places that each lack a line",
+        "a line that is commented out",
+        "a comma with nothing before it",
+        "a comma with nothing before it, in another layout",
+        "a bracket that is closed twice",
+    ],
 )
 def test_nothing_is_suggested_where_what_is_meant_may_not_be_there(
     text: str, search: str, replace: str
@@ -670,6 +705,24 @@ def test_an_edit_that_adds_lines_does_not_land_twice_unseen(rng: random.Random, 
     drifted = outcome(first.text, Edit(search=f"  {line}\n", replace=elsewhere))
     assert isinstance(drifted, EditFailure)
     assert drifted.code == "already_applied"
+
+
+@given(randoms, st.sampled_from(["blanks", "depth"]), st.booleans())
+def test_a_look_alike_of_search_is_left_where_replace_stands_elsewhere(
+    rng: random.Random, drift: str, below: bool
+) -> None:
+    case = program(rng)
+    number = rng.randrange(10**9)
+    search, replace = (f"    call_of({number}, {word})\n" for word in ("former", "latter"))
+    twin = search.replace(", ", ",  ") if drift == "blanks" else f"  {search}"
+    text = f"{replace}{case.text}{twin}" if below else f"{twin}{case.text}{replace}"
+    found = outcome(text, Edit(search=search, replace=replace, whole_lines=True))
+    assert isinstance(found, EditFailure)
+    assert found.code == "already_applied"
+    assert found.line == text[: text.index(f"\n{replace}") + 1 if not below else 0].count("\n") + 1
+    assert found.suggestion is not None
+    alone = outcome(text.replace(replace, ""), Edit(search=search, replace=replace, whole_lines=True))
+    assert isinstance(alone, Result)
 
 
 def test_what_wraps_search_already_is_not_wrapped_again() -> None:
@@ -832,6 +885,23 @@ def test_honest_comments_and_code_with_dots_land(search: str, replace: str) -> N
 
 
 # --- 8: a SEARCH of whole lines that ends inside a line is stale
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        ("return {\n  cmd = { 'x' },\n}\n", "cmd = { 'x' },\n", "cmd = function(d)\n  local c = 1\nend,\n"),
+        ("f {\n    one()\n}\n", "one()\n", "one()\n    two()\n"),
+        ("f {\n    one()\n}\n", "one()\n", "zero()\n    one()\n"),
+        ("f {\n    one()\n}\n", "one()\n", "if (b) {\n    one()\n}\n"),
+        ("a:\n  - x\n  - z\n", "- x\n", "- x\n  - y\n"),
+    ],
+)
+def test_one_line_of_a_block_without_its_indentation_is_read_as_a_fragment_is(
+    text: str, search: str, replace: str
+) -> None:
+    edit = Edit(search=search, replace=replace, whole_lines=True)
+    assert apply(text, [edit]).text == written(text, search, replace)
 
 
 @given(randoms, st.data())

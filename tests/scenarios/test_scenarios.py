@@ -284,6 +284,7 @@ WITHOUT_TOOL = {
     "324_reply_stale_block": REPLY,
     "357_reply_udiff_number": REPLY,
     "358_reply_udiff_no_line_end": REPLY,
+    "359_reply_one_line_without_indentation": REPLY,
     "343_reply_tool_calls": REPLY,
     "344_reply_invoke": REPLY,
     "345_reply_call_of_another_tool": REPLY,

@@ -30,6 +30,7 @@ from kakite.edit.rewrite.elision import find_placeholder
 from kakite.edit.rewrite.replacement import (
     AmbiguousReplacementError,
     drop_last_line_end,
+    find_applied_elsewhere,
     is_applied,
     rewrite_match,
 )
@@ -270,19 +271,19 @@ def _plan_location(
 ) -> _PlannedEdit | EditFailure:
     search, replace = blocks
     repeats = is_applied(view, place, search, replace)
-    is_there = repeats and not (place.is_exact and place.is_whole)
+    elsewhere = find_applied_elsewhere(view, place, replace)
+    is_there = elsewhere is not None or (repeats and not (place.is_exact and place.is_whole))
+    line = place.line if elsewhere is None else elsewhere
     try:
         written = rewrite_match(view, place, search, replace)
     except AmbiguousReplacementError as unclear:
         if is_there:
-            return build_already_applied_failure(index, place.line, None)
+            return build_already_applied_failure(index, line, None)
         suggestion = as_suggestion(view, unclear.changes)
         return build_indentation_failure(index, place, unclear.line, suggestion)
     if is_there:
         is_part = place.starts_inside or place.ends_inside
-        return build_already_applied_failure(
-            index, place.line, None if is_part else as_suggestion(view, written)
-        )
+        return build_already_applied_failure(index, line, None if is_part else as_suggestion(view, written))
     if edit.drops_line_end:
         written = drop_last_line_end(view.text, place, written)
     changes = [_align_to_line_start(view.text, change.narrow(view.text), change.start) for change in written]

@@ -36,6 +36,7 @@ from kakite.edit.matching.location import TextBlock
 from kakite.edit.rewrite.indent_shift import split_indent
 from kakite.edit.suggestions.propose import (
     as_suggestion,
+    breaks_brackets,
     is_clear,
     is_commented_out,
     suggest_at,
@@ -288,6 +289,7 @@ def _build_no_match_failure(view: IndexedText, index: int, edit: Edit, search: T
         sent = next(line for line in search.lines if line.strip())
         is_comment = is_commented_out(sent, view.lines[tokens.first])
         changes = () if by_lines or is_comment else merge_tokens(view, tokens, search, replace)
+        changes = () if breaks_brackets(view, changes, search, replace) else changes
         return _build_layout_failure(view, index, search, tokens, by_lines or as_suggestion(view, changes))
     suggestion = _suggest_without_entities(view, search, replace, nearby)
     is_torn = bool(nearby) and nearby[0].score >= _NEAR and not is_clear(nearby[0], nearby[1:])

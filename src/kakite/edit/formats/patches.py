@@ -29,6 +29,8 @@ class Hunk:
     """A line that may stand above the place."""
     line: int | None = None
     """Where the old lines start, as the hunk says."""
+    counts: tuple[int, int] = (0, 0)
+    """How many old and new lines it has, as it says."""
     lines: list[str] = field(default_factory=list[str])
     """With their first character; an empty line stands for an empty line that is kept."""
     open_search: bool = False
@@ -48,6 +50,15 @@ class Hunk:
     def ends_blank(self) -> bool:
         """Whether the hunk may be over: its last line is empty."""
         return bool(self.lines) and not self.lines[-1]
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a reply ends too early here: both counts say more, by other numbers, and no line
+        is kept below.
+        """
+        signs = [line[:1] for line in self._body]
+        old, new = (sum(sign != other for sign in signs) for other in "+-")
+        return signs[-1:] in (["+"], ["-"]) and 0 < self.counts[0] - old != self.counts[1] - new > 0
 
     def _mark_open(self) -> None:
         last = self.lines[-1][:1] if self.lines else ""
@@ -103,13 +114,17 @@ _END = re.compile(r"\s*\*\*\* End Patch\s*")
 _FILE = re.compile(r"\*\*\* (Add|Delete|Update) File: (.+?)\s*")
 _MOVE = re.compile(r"\*\*\* Move to: (.+?)\s*")
 _END_OF_FILE = re.compile(r"\*\*\* End of File\s*")
-_NUMBERS = re.compile(r"@@ -(?P<line>\d{1,9})[\d,]* \+\d[\d,]* ?(?:@@)?(?P<heading>.*)")
+_NUMBERS = re.compile(
+    r"@@ -(?P<line>\d{1,9})(?:,(?P<old>\d{1,9}))?[\d,]* \+\d{1,9}(?:,(?P<new>\d{1,9}))?[\d,]* ?(?:@@)?"
+    r"(?P<heading>.*)"
+)
 """Line numbers as a unified diff has them."""
 
 
 def _open_numbered(found: re.Match[str]) -> Hunk:
     """Return a hunk whose first line gives numbers; those of an empty side name no place."""
-    return Hunk(heading=found["heading"].strip(), line=int(found["line"]) or None)
+    counts = int(found["old"] or 1), int(found["new"] or 1)
+    return Hunk(heading=found["heading"].strip(), line=int(found["line"]) or None, counts=counts)
 
 
 def is_envelope(line: str) -> bool:
@@ -334,6 +349,8 @@ class UnifiedReader:
         """
         if self._held is not None and (self._hunk is None or not self._hunk.try_add(self._held)):
             raise make_format_error("udiff", number, "", "`+++ path/of/file`")
+        if self._hunk is not None and self._hunk.is_cut_off:
+            raise make_format_error("udiff", number, "", "the rest of the hunk, as its counts say")
         return self._finish_file(number)
 
     def _read_outside(self, text: str, number: int) -> list[Operation]:

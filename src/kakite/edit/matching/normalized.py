@@ -18,12 +18,13 @@ from kakite.edit.line_compare import (
     BLANK_LINES,
     INDENTATION,
     LINE_ENDS,
+    LOOK_ALIKES,
     NEVER,
     TRAILING_BLANKS,
     Mask,
     compare_lines,
 )
-from kakite.edit.matching.confusables import BLANKS
+from kakite.edit.matching.confusables import BLANKS, fold_confusables
 from kakite.edit.matching.location import MatchLocation, TextBlock
 from kakite.edit.rewrite.indent_shift import find_shift, measure_width, split_indent
 from kakite.edit.source_text import collect_line_ends
@@ -146,6 +147,10 @@ def match_lines(view: IndexedText, search: TextBlock, lines: Mapping[int, int]) 
             if one == NEVER:
                 return None
             mask |= one
+    if shift is None and not all(file.isascii() and sent.isascii() for file, sent in odd):
+        indents = _list_indents(pairs)
+        shift = find_shift([(fold_confusables(sent), fold_confusables(file)) for sent, file in indents])
+        mask |= LOOK_ALIKES
     if shift is None or (shift.first is not None and 0 not in lines):
         return None
     is_moved = shift.kind != "none" or shift.first is not None

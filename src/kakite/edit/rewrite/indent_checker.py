@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from kakite.edit.rewrite.context_lines import LinesAbove
 
 
+_LOOKED_AT = 1000
+"""How many lines are looked at, at most: of more, the first ones decide."""
 _DEEPEST_STEP = 8
 """How many columns one level has at most."""
 _PYTHON_HEAD = re.compile(
@@ -103,6 +105,7 @@ def can_stand(above: LinesAbove, lines: Sequence[str], below: str, *, of: str) -
 
     ``of`` is the first line that they replace: what follows it, or comes before it, may go on doing so.
     """
+    is_whole, lines = len(lines) <= _LOOKED_AT, lines[:_LOOKED_AT]
     if len({line[0] for line in lines[1:] if line[:1] in {" ", "\t"} and line.strip(BLANKS)}) > 1:
         return True  # tabs and blanks have no common columns
     literals = find_literals(lines)
@@ -111,7 +114,7 @@ def can_stand(above: LinesAbove, lines: Sequence[str], below: str, *, of: str) -
     inner = {at for one in literals for at in range(one.first + 1, one.last + 1)}
     look = _IndentChecker(above, get_column(of), below)
     last = next((line for line in reversed(lines) if line.strip(BLANKS)), "")
-    for at, line in enumerate([*lines, below]):
+    for at, line in enumerate([*lines, below] if is_whole else lines):
         is_below = at == len(lines)
         if at in inner:
             continue

@@ -25,6 +25,7 @@ from kakite.edit.rewrite.line_syntax import (
     LONGEST,
     NEXT_CALL,
     can_continue_deeper,
+    is_comment_start,
     is_left_open,
     is_tag_open,
     strip_quoted,
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 _HERE_END = re.compile(r"[A-Za-z_]\w*")
 _WORD_BLOCK = (
     r"(?i)^(?:(?:async|local|private|public)\s+)?(?:begin|case|class|def|defmodule|for|foreach|function!?|if|loop"
-    r"|module|repeat|select|switch|try|unless|until|while)\b(?!.*\b(?:end|fi|done)\b).*|^.*\bdo(?:\s*\|[^|]*\|)?$"
+    r"|module|repeat|select|switch|try|unless|until|while)\b(?!.*\b(?:end|fi|done)\b).*"
+    r"|^.*(?:\bdo(?:\s*\|[^|]*\|)?|[=(,:] function\s*\([\w\s,.*]*\))$"
 )
 _WORD_END = r"(?i)^(?:end\w*|fi|done|esac)\b(?!\s*=[^=])"
 _BLOCKS = (
@@ -82,6 +84,8 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
         return None
     if _has_indent_of_file(view, place, search, lines):
         return "\n".join(lines)
+    if len(search.solid[0]) == 1 and _goes_on_comment(lines):
+        return "\n".join(place.missing + line if line.strip(BLANKS) else line for line in lines)
     first = _classify_first_line(search, place.missing, lines)
     if first == "moved":
         return None
@@ -120,6 +124,13 @@ def _choose_reading(
         return lines  # its first line is the file's to the letter
     fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _goes_on_comment(lines: Sequence[str]) -> bool:
+    """Tell whether the second line goes on with the block comment of the first, a column to the right."""
+    first, second = lines[0], next((line for line in lines[1:] if line.strip(BLANKS)), "")
+    is_star = is_comment_start(first.strip(BLANKS)) and second.strip(BLANKS).startswith("*")
+    return is_star and get_column(second) == get_column(first) + 1
 
 
 def _find_closer(lines: Sequence[str]) -> str:
@@ -215,19 +226,28 @@ def _has_own_columns(
     if len(solid) < 2:
         return False
     if lines[-1] == missing + of:
-        pairs = [pair for pair in pairwise(solid) if get_column(pair[1]) >= get_column(lines[-1])]
-        one = pairs[0][0] if pairs else ""
-        is_tag = one.startswith("<") and is_tag_open(one)
-        goes_on = one.endswith(("&&", "||", "|"))
-        return bool(one) and not (
-            is_tag
-            or (is_left_open(one) and not goes_on)
-            or BLOCK_WORD.match(one)
-            or CONTROL.match(one)
-            or ITEM.match(one)
-        )
+        return _is_left_alone(solid, get_column(lines[-1]), context.below[-1])
     tag = _TAG_NAME.match(context.below[0])
     return tag is not None and all(line.startswith(tag.group()) for line in solid[1:])
+
+
+def _is_left_alone(solid: Sequence[str], at: int, below: str) -> bool:
+    """Tell whether the last of some lines, that of SEARCH at its column, is in no block that they open.
+
+    Nothing is left open above it, or if moved it would leave the block that it opens, which goes on below.
+    """
+    if get_column(below) > at:
+        return True
+    pairs = [pair for pair in pairwise(solid) if get_column(pair[1]) >= at]
+    one = pairs[0][0] if pairs else ""
+    goes_on = one.endswith(("&&", "||", "|"))
+    return bool(one) and not (
+        (one.startswith("<") and is_tag_open(one))
+        or (is_left_open(one) and not goes_on)
+        or BLOCK_WORD.match(one)
+        or CONTROL.match(one)
+        or ITEM.match(one)
+    )
 
 
 def _continues_outer_line(above: LinesAbove, line: str) -> bool:
@@ -381,6 +401,9 @@ class _Votes(NamedTuple):
 def _count_votes(shift: IndentShift, sent: Sequence[str], new: Sequence[str]) -> _Votes:
     wanted = set(new)
     moved = shift.apply_all(sent)
+    whole = [all(line in wanted for line in lines if line and line.strip(BLANKS)) for lines in (sent, moved)]
+    if any(whole) and not all(whole) and None not in moved:
+        return _Votes(*whole, is_torn=False)  # all of it stands there, and the lines of the other by chance
     votes = not wanted.isdisjoint(sent), not wanted.isdisjoint(moved)
     if not all(votes):
         return _Votes(*votes, is_torn=False)

@@ -78,6 +78,12 @@ def may_open(head: str) -> bool:
     return bool(opens or CONTROL.match(head) or DO.search(head))
 
 
+def begins_block(line: str) -> bool:
+    """Tell whether a line may begin a block, and is neither an item nor a comment."""
+    body = line.strip(BLANKS)
+    return may_open(body) and not (ITEM.match(body) or is_comment(body) or body.endswith("\\"))
+
+
 def is_left_open(head: str) -> bool:
     """Tell whether what a line begins has to go on below it."""
     head = head.strip(BLANKS)

@@ -9,13 +9,14 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from kakite.edit.rewrite.indent_shift import get_column
+from kakite.edit.rewrite.indent_shift import get_column, is_comment
+from kakite.edit.rewrite.line_syntax import strip_quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _HEREDOC = re.compile(
-    r"(?:(?<![<\w])|(?<!\S)\d+)<<[-~]?(?P<gap>\s*)(?P<quote>['\"\\]?)(?P<word>[A-Za-z_]\w*)(?P=quote)?"
+    r"(?:(?<![<\w])|(?<!\S)\d+)<<[-~<]?(?P<gap>\s*)(?P<quote>['\"\\]?)(?P<word>[A-Za-z_]\w*)(?P=quote)?"
 )
 """What may begin a here-document. A stream and a shift of bits look alike."""
 _LONE = r"^[ \t]*(?P<word>WORD)[ \t]*(?:[;,)\]][^\r\n]*)?\r?$"
@@ -25,8 +26,24 @@ _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _PRE = re.compile(r"<(pre|textarea)\b", re.IGNORECASE)
 _PERCENT = re.compile(r"(?:(?:^|[\s(,\[{=!&|])%(?P<kind>[qQwWiIrx])|[(,\[{=]\s*%)(?P<sign>[(\[{<])")
 """What begins a literal of Ruby with brackets around it. A list of words is one, too."""
+_STRING = re.compile(
+    r"(?:[=(,\[{:]\s*|\b(?:die|echo|print\w*|puts|raise|return|throw|yield|(?i:select))\s+|\((?:def|set)\s*\w*\s|\s(?=\[=*\[\S))"
+    r"(?:[A-Za-z@$]{0,2}(?P<sign>#*)(?P<quote>[\"'])|\[(?P<level>=*)\[)"
+)
+"""What may begin a string over several lines, behind a sign or a word of code."""
+_MARGIN = (
+    (re.compile(r"\s*=(?:pod|head\d|over|item|for|encoding)\b"), re.compile(r"=cut\b")),
+    (re.compile(r"\s*=begin\b"), re.compile(r"=(?:end|cut)\b")),
+    (re.compile(r".*@([\"'])$"), re.compile(r"[\"']@")),
+    (re.compile(r".*<!\[CDATA\[(?!.*\]\]>)"), re.compile(r".*\]\]>")),
+)
+"""What begins and ends documentation and here-documents of which a part stands at the margin, and markup."""
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_MARKS = ("<<", '"""', "'''", "`", "~~~", "<pre", "<PRE", "<textarea", "%")
+_MARKS = (
+    *("<<", '"""', "'''", "`", "~~~", "<pre", "<PRE", "<textarea", "%"),
+    *("=begin", "=pod", "=head", "=item", "CDATA", "[[", "[="),
+)
+_HERE = frozenset(["@'", '@"'])
 
 
 class Literal(NamedTuple):
@@ -49,19 +66,28 @@ def find_literals(lines: Sequence[str], below: str | None = None) -> list[Litera
     found: list[Literal] = []
     free = 0
     heredocs = _HeredocEnds(lines, below)
-    for at in find_marked_rows(lines, _MARKS):
-        heredoc = heredocs.find(at) if at >= free else None
+    for at in sorted({*find_marked_rows(lines, _MARKS), *_find_odd_quotes(lines)}):
+        heredoc = heredocs.find(at) if at >= free and "<<" in lines[at] else None
         end = _find_opening(lines[at], heredoc) if at >= free else None
         if end is None:
             continue
         pattern, moves_along = end
         last = next((n for n in range(at + 1, len(lines)) if pattern.search(lines[n])), len(lines))
+        if last == len(lines) and pattern.pattern.strip("#") in {'"', "'"}:
+            continue  # a quote that is none
         inner = [line for line in lines[at + 1 : last + 1] if line.strip()]
         least = get_column(lines[at])
         moves_along = moves_along and all(get_column(line) >= least for line in inner)
         found.append(Literal(at, last, moves_along, pattern is heredoc))
         free = last + 1
     return found
+
+
+def _find_odd_quotes(lines: Sequence[str]) -> Iterator[int]:
+    """Yield the lines that may leave a quoted string open."""
+    for at, line in enumerate(lines):
+        if line.count('"') % 2 or line.count("'") % 2 or line[-2:] in _HERE:
+            yield at
 
 
 class _HeredocEnds:
@@ -117,16 +143,30 @@ def _find_opening(line: str, heredoc: re.Pattern[str] | None) -> tuple[re.Patter
         return re.compile(re.escape(mark)), _TRIPLE.match(line.strip().lstrip("rRbBuUfF")) is not None
     if heredoc:
         return heredoc, False
+    if ends := next((ends for begins, ends in _MARGIN if begins.match(line)), None) or _find_string_end(line):
+        return ends, False
     percent = _PERCENT.search(line)
     if percent and (closer := _CLOSERS[percent.group("sign")]) not in line[percent.end() :]:
         return re.compile(re.escape(closer)), (percent.group("kind") or "") in set("wWiI")
-    if _is_odd_backtick(line):
-        return re.compile("`"), False
     tag = _PRE.search(line)
     if tag and f"</{tag.group(1).lower()}" not in line.lower():
         return re.compile(rf"</{tag.group(1)}", re.IGNORECASE), False
     return None
 
 
-def _is_odd_backtick(line: str) -> bool:
-    return line.replace("\\`", "").count("`") % 2 == 1
+def _find_string_end(line: str) -> re.Pattern[str] | None:
+    """Return what ends the string that a line of code leaves open."""
+    if line.replace("\\`", "").count("`") % 2:
+        return re.compile("`")
+    if is_comment(line) or not (line.count('"') % 2 or line.count("'") % 2 or "[[" in line or "[=" in line):
+        return None
+    line = strip_quoted(line)
+    begins = list(_STRING.finditer(line))
+    if not begins:
+        return None
+    end = (
+        f"]{begins[-1]['level']}]"
+        if begins[-1]["quote"] is None
+        else begins[-1]["quote"] + begins[-1]["sign"]
+    )
+    return None if end in line[begins[-1].end() :] else re.compile(re.escape(end))

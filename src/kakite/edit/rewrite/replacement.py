@@ -8,23 +8,31 @@ SEARCH's indentation to the text's.
 from __future__ import annotations
 
 import re
+from dataclasses import replace as with_fields
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 from unicodedata import is_normalized, normalize
 
 from kakite.edit.changes import Change
-from kakite.edit.line_compare import BLANK_LINES, INNER_BLANKS, LINE_ENDS, LOOK_ALIKES
+from kakite.edit.line_compare import (
+    BLANK_LINES,
+    INNER_BLANKS,
+    LINE_ENDS,
+    LINE_NUMBERS,
+    LOOK_ALIKES,
+    TRAILING_BLANKS,
+)
 from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize_text
 from kakite.edit.matching.exact import is_inside_word
+from kakite.edit.matching.location import TextBlock
 from kakite.edit.rewrite.indent_shift import get_column, split_indent
 from kakite.edit.rewrite.indentation import (
-    can_continue_deeper,
     can_fit,
     find_indent_source,
-    find_parsed,
-    is_left_open,
     read_whole,
 )
+from kakite.edit.rewrite.line_syntax import begins_block
 from kakite.edit.rewrite.literals import find_literals
 from kakite.edit.rewrite.typography import Typography, make_half_width
 from kakite.edit.source_text import LINE_END, collect_line_ends, split_lines
@@ -33,10 +41,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kakite.edit.matching.align import AlignOp
-    from kakite.edit.matching.location import MatchLocation, TextBlock
+    from kakite.edit.matching.location import MatchLocation
     from kakite.edit.text_index import IndexedText
 
 
+_LOOKED_AT = 1000
+_MAX_FOUND = 20
 _TELLING = 8
 """How many letters and digits added lines have that tell something, if SEARCH stands there to the letter."""
 
@@ -54,6 +64,28 @@ def is_applied(view: IndexedText, place: MatchLocation, search: TextBlock, repla
     return _is_present_exactly(view, place, search.text, replace.text) or _is_present_in_lines(
         view, place, search, replace
     )
+
+
+def find_applied_elsewhere(view: IndexedText, place: MatchLocation, replace: TextBlock) -> int | None:
+    """Return the line (index) where REPLACE stands to the letter as whole lines, and only there, if SEARCH is
+    found inexactly at another place: that one only looks like the one that is meant. None otherwise.
+    """
+    if (
+        place.mask & LINE_NUMBERS
+        or not place.mask & ~LINE_ENDS
+        or sum(map(str.isalnum, replace.text[:_LOOKED_AT])) < _TELLING
+    ):
+        return None
+    text, body = view.text, view.find_line_end(place.start).join(replace.lines)
+    found = [
+        at
+        for at in islice(view.searcher.find_offsets(body), _MAX_FOUND)
+        if (at == 0 or text[at - 1] in "\r\n")
+        and text[at + len(body) : at + len(body) + 1] in {"", "\r", "\n"}
+    ]
+    if len(found) != 1 or (place.start - len(body) < found[0] < place.end):
+        return None
+    return view.find_line(found[0])
 
 
 def _is_present_exactly(view: IndexedText, place: MatchLocation, search: str, replace: str) -> bool:
@@ -142,7 +174,8 @@ def rewrite_match(
 
 def _write_exact(view: IndexedText, place: MatchLocation, search: TextBlock, replace: TextBlock) -> Change:
     start, end, text = place.start, place.end, replace.text
-    if LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
+    has_returns = "\r" in search.text or "\r" in text
+    if has_returns and LINE_END.sub("\n", search.text) == LINE_END.sub("\n", text):
         return Change(start, end, text)  # the line ends are what it changes
     begins_with_end = search.text[0] in "\r\n"
     if place.missing and text and not begins_with_end:
@@ -198,10 +231,15 @@ def _write_lines(
         raise AmbiguousReplacementError(
             moved.line, _suggest_changes(view, place, old, likely, align(old, likely))
         )
-    steps = align(old, moved)
+    clean = _find_clean_lines(view, place, old) if place.mask & TRAILING_BLANKS else {}
+    steps = align(old, [clean.get(line, line) for line in moved])
     if _is_block_continued(place, steps, moved):
         raise AmbiguousReplacementError(moved[-1], _suggest_changes(view, place, old, moved, steps))
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
+    if place.mask & LOOK_ALIKES and (
+        odd := _find_odd_indent(view, place, old, [moved[at] for at in changed])
+    ):
+        raise AmbiguousReplacementError(odd, _suggest_changes(view, place, old, moved, steps))
     is_moved = any(moved[at] != new[at] for at in changed)
     below = view.text[place.end : place.end + _BELOW] if "<<" in replace.text else ""
     unclear = _find_unclear_literal(search.lines, moved, changed, below) if is_moved else None
@@ -216,6 +254,28 @@ def _write_lines(
     if isinstance(written, AmbiguousReplacementError):
         raise AmbiguousReplacementError(written.line, _suggest_changes(view, place, old, moved, steps))
     return replace_rows(view, place.line, place.pairs, steps, written)
+
+
+def _find_clean_lines(view: IndexedText, place: MatchLocation, old: Sequence[str]) -> dict[str, str]:
+    """Return lines of SEARCH with blanks at their end, which the text lacks, by what they are without."""
+    pairs = [(line, view.lines[row]) for line, row in zip(old, place.pairs, strict=True) if row is not None]
+    return {
+        line.rstrip(BLANKS): line
+        for line, file in pairs
+        if line[-1:] in BLANKS and line.strip(BLANKS) and file[-1:] not in BLANKS
+    }
+
+
+def _find_odd_indent(
+    view: IndexedText, place: MatchLocation, old: Sequence[str], new: Iterable[str]
+) -> str | None:
+    """Return a new line at whose depth the text has other blanks than SEARCH, such as no-break ones."""
+    pairs = [(line, view.lines[row]) for line, row in zip(old, place.pairs, strict=True) if row is not None]
+    indents = [(split_indent(sent)[0], split_indent(file)[0]) for sent, file in pairs if sent.strip(BLANKS)]
+    plain = {sent for sent, file in indents if sent == file}
+    if all(sent == file for sent, file in indents):
+        return None
+    return next((line for line in new if line.strip(BLANKS) and split_indent(line)[0] not in plain), None)
 
 
 def _suggest_changes(
@@ -299,6 +359,9 @@ def _move(
     shift = place.shift
     if shift.kind == "none" or not any(line.strip(BLANKS) for line in new):
         return _move_first(view, place, sent, new)
+    begins_alike = new[0].strip(BLANKS) and split_indent(new[0])[0] == split_indent(sent[0])[0]
+    if shift.kind == "add" and len(sent) == 1 and begins_alike:
+        return _move_fragment(view, place, sent[0], new, shift.blanks)
     moved = shift.apply_all(new)
     as_sent = [line for line in moved if line is not None]
     if len(as_sent) == len(new) and shift.kind in {"to_tabs", "to_blanks"}:
@@ -308,8 +371,6 @@ def _move(
         return AmbiguousReplacementError(new[0])
     if form == "file":
         return list(new)
-    if shift.kind == "add" and sum(bool(line.strip(BLANKS)) for line in sent) == 1:
-        return _move_below_one(view, place, sent, new, as_sent)
     return as_sent
 
 
@@ -321,30 +382,31 @@ def _indent_like_text(
     known = {split_indent(one)[0]: split_indent(two)[0] for one, two in pairs if one.strip(BLANKS)}
     indents = [known.get(split_indent(line)[0]) for line in new]
     return [
-        line if indent is None else indent + split_indent(line)[1]
+        line if indent is None or not line.strip(BLANKS) else indent + split_indent(line)[1]
         for indent, line in zip(indents, moved, strict=True)
     ]
 
 
-def _move_below_one(
-    view: IndexedText, place: MatchLocation, sent: Sequence[str], new: Sequence[str], moved: list[str]
+def _move_fragment(
+    view: IndexedText, place: MatchLocation, sent: str, new: Sequence[str], blanks: str
 ) -> list[str] | AmbiguousReplacementError:
-    """Return new lines for one line of SEARCH: moved all, or the first alone if the others stand as in the
-    text.
+    """Return new lines for one line of SEARCH that lacks its indentation, read as for an exact fragment.
+
+    Nobody sent it as one: nothing is written if a line beside the first may be of the block that it opens, or
+    one left of it relative to it.
     """
-    of = next(moved for moved in map(place.shift.apply, sent) if moved and moved.strip(BLANKS))
-    first, *further = (at for at, line in enumerate(new) if line.strip(BLANKS))
-    if not further:
-        return moved
-    only_first = [*new[:first], moved[first], *new[first + 1 :]]
-    if parsed := find_parsed(view, place, [moved, only_first]):
-        return parsed
-    one, two = new[first], new[further[0]]
-    stands = can_fit(view, place, moved, of)
-    is_deeper = get_column(one) < get_column(two) and not is_left_open(one)
-    if not (is_deeper or not stands) or not can_fit(view, place, only_first, of):
-        return moved
-    return AmbiguousReplacementError(one) if stands and can_continue_deeper(one, two) else only_first
+    fragment = with_fields(place, start=place.start + len(blanks), missing=blanks)
+    read = read_whole(view, fragment, TextBlock.of(sent), "\n".join(new))
+    if read is not None:
+        return split_lines(read)
+    literal = [blanks + new[0], *new[1:]]
+    first, *further = [line for line in literal if line.strip(BLANKS)]
+    is_beside = further and get_column(new[0]) < get_column(further[0]) <= get_column(first)
+    if (is_beside and begins_block(first)) or any(get_column(line) < get_column(first) for line in further):
+        moved = [blanks + line if line.strip(BLANKS) else line for line in new]
+        if can_fit(view, place, moved, blanks + sent):
+            return AmbiguousReplacementError(new[0])
+    return literal
 
 
 def _restore_heredocs(sent: Sequence[str], moved: list[str], below: str) -> list[str]:
@@ -376,14 +438,14 @@ def _move_first(
 ) -> list[str] | AmbiguousReplacementError:
     """Return REPLACE where at most the first line of SEARCH had lost blanks, and so that of REPLACE."""
     lost = place.shift.first
-    if lost is None or not new:
+    if lost is None or not new or not new[0].strip(BLANKS):
         return list(new)
     moved = [lost + new[0], *new[1:]]
     if split_indent(new[0])[0] == lost + split_indent(sent[0])[0]:
         return list(new)
     if split_indent(new[0])[0] != split_indent(sent[0])[0]:
         return AmbiguousReplacementError(new[0])
-    of, has_whole = lost + sent[0], lost + sent[0] in new[1:]
+    of, has_whole = lost + sent[0], lost + sent[0] in new[1:] and new[0] != sent[0]
     is_whole = has_whole and not can_fit(view, place, moved, of) and can_fit(view, place, new, of)
     return list(new) if is_whole else moved
 
@@ -422,10 +484,21 @@ def _restore_characters(
             if line is None:
                 return AmbiguousReplacementError(new[at])
             dotted = line.replace("...", _DOTS)
-            if any(own.get(char, char) is None for char in dotted):
+            if any(own.get(char, char) is None for char in dotted) or _has_more_signs(dotted, pair, own):
                 return AmbiguousReplacementError(new[at])
             written[at] = "".join(own.get(char, char) or char for char in dotted).replace(_DOTS, "...")
     return written
+
+
+def _has_more_signs(new: str, pair: Sequence[tuple[str, str]], own: dict[str, str | None]) -> bool:
+    """Tell whether a new line has more of a plain sign than the line of SEARCH, for which the text has a
+    typographic one in a comment or a text: what is new may be code.
+    """
+    sent = "".join(line for line, _ in pair).replace("...", _DOTS)
+    signs = [sign for sign in _SIGNS if (own.get(sign) or sign) != sign]
+    return bool(pair) and any(
+        len(_SIGNS[sign].findall(new)) > len(_SIGNS[sign].findall(sent)) for sign in signs
+    )
 
 
 def _build_character_table(pairs: Sequence[tuple[str, str]], new: str) -> dict[str, str | None]:
@@ -455,6 +528,10 @@ def _build_character_table(pairs: Sequence[tuple[str, str]], new: str) -> dict[s
 _QUOTES = "'\""
 _DOTS = "\ue000"
 """Stands for three dots, which look like one character."""
+
+
+_SIGNS = {"'": re.compile(r"(?<!\w)'|'(?!\w)"), "-": re.compile("-"), _DOTS: re.compile(_DOTS)}
+"""Signs that are code, too; an apostrophe within a word is none."""
 
 
 def _prepare_characters(text: str) -> str:
@@ -504,8 +581,9 @@ def replace_rows(
     cursor = first
     for step in steps:
         rows = [row for row in pairs[step.old_start : step.old_end] if row is not None]
-        low, high = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
         lines = new[step.new_start : step.new_end]
+        rows = _drop_kept_blanks(view, rows, pairs, step, lines) if step.kind == "change" else rows
+        low, high = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
         if step.kind == "change":
             following = next((row for row in pairs[step.old_end :] if row is not None), high)
             if following > high:
@@ -520,6 +598,16 @@ def replace_rows(
             changes.append(Change(max(change.start, least), change.end, change.insert))
         cursor = max(cursor, high)
     return changes
+
+
+def _drop_kept_blanks(
+    view: IndexedText, rows: list[int], pairs: Sequence[int | None], step: AlignOp, new: Sequence[str]
+) -> list[int]:
+    """Return the rows that a step takes off, without blank ones that stand for those that it keeps below."""
+    kept = len(list(takewhile(lambda row: row is None, pairs[step.old_end :])))
+    while kept and rows and not view.keys[rows[-1]] and (not new or new[-1].strip(BLANKS)):
+        rows, kept = rows[:-1], kept - 1
+    return rows
 
 
 def _is_blank_lost(

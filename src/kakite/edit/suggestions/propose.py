@@ -45,6 +45,9 @@ _NEARLY = 90
 """From which likeness on a line that goes is taken for that of SEARCH."""
 _WORDS = re.compile(r"\d+(?:\.\d+)+|\w+|\s+|[^\w\s]")
 """Words, numbers of versions, blanks and signs: what either side may change, and only one of them."""
+_LONE_COMMA = re.compile(r"[(\[{,]\s*,")
+_AROUND = 200
+"""How many characters are looked at on either side of a change."""
 _PARTS = re.compile(r"\d+|[A-Z]{2,}(?![^\W\dA-Z_])|[^\W\d_][^\W\dA-Z_]*|_+|\s+|[^\w\s]")
 """The same where both sides change one word: the parts of ``snake_case`` and of ``camelCase``."""
 
@@ -133,10 +136,38 @@ def suggest_at(
             new[step.new_start : step.new_end] = merged
     first = min(row for row in (best.first, *pairs) if row is not None)
     changes = replace_rows(view, first, pairs, steps, new)
+    is_there = any(_is_already_inserted(view.text, change) for change in changes)
     return (
-        None
-        if any(_is_already_inserted(view.text, change) for change in changes)
-        else as_suggestion(view, changes)
+        None if is_there or breaks_brackets(view, changes, search, replace) else as_suggestion(view, changes)
+    )
+
+
+def breaks_brackets(
+    view: IndexedText, changes: Sequence[Change], search: TextBlock, replace: TextBlock
+) -> bool:
+    """Tell whether merged changes open or close other brackets than the edit, or leave a comma with nothing
+    before it, as in ``call(, d)``, that nobody has sent.
+    """
+    pairs = [(view.text[change.start : change.end], change.insert) for change in changes]
+    for one, two in ("()", "[]", "{}"):
+        meant, made = (
+            sum(new.count(one) - new.count(two) - old.count(one) + old.count(two) for old, new in each)
+            for each in ([(search.text, replace.text)], pairs)
+        )
+        if meant != made:
+            return True
+    if _LONE_COMMA.search(replace.text):
+        return False
+    around = [
+        (
+            view.text[max(change.start - _AROUND, 0) : change.start],
+            view.text[change.end : change.end + _AROUND],
+        )
+        for change in changes
+    ]
+    return any(
+        len(_LONE_COMMA.findall(before + new + after)) > len(_LONE_COMMA.findall(before + old + after))
+        for (before, after), (old, new) in zip(around, pairs, strict=True)
     )
 
 

@@ -1,0 +1,5 @@
+return {
+  cmd = function(d)
+    local c = 1
+  end,
+}

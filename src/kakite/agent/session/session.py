@@ -109,9 +109,7 @@ async def open_session(
         run = _prepare_run(run, deps, context)
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
-        mailbox = Mailbox(deps.record.folder)
-        mailbox.withdraw_all()
-        deps = replace(deps, approver=share_questions(deps.approver, mailbox))
+        deps = replace(deps, approver=share_questions(deps.approver, _open_mailbox(deps)))
         patience, subagents = TimedApprover(deps.approver), SubagentRunner()
         commits = await _build_commit_step(committer, deps)
         own = (*_build_own_tools(deps, patience, commits), subagents.create_tool())
@@ -131,6 +129,12 @@ async def open_session(
         session.set_commits(commits)
         stack.push_async_callback(session.close)
         yield session
+
+
+def _open_mailbox(deps: SessionDeps) -> Mailbox:
+    mailbox = Mailbox(deps.record.folder)
+    mailbox.withdraw_all()  # questions of a process before this one
+    return mailbox
 
 
 async def _open_sandbox(stack: AsyncExitStack, deps: SessionDeps) -> None:

@@ -652,9 +652,12 @@ def _replace_lines(view: IndexedText, first: int, after: int, lines: Sequence[st
     ends = [view.get_line_end(row) for row in range(first, min(after, count))]
     before = view.get_line_end(first - 1) if first else ""
     other = next(filter(None, reversed([before, *ends])), "") or view.find_line_end(start)
-    insert = "".join(
-        line + (ends[at] if at < len(ends) and ends[at] else other) for at, line in enumerate(lines)
-    )
+    if all(each in {"", other} for each in ends):  # as nearly always: the text is not held twice
+        insert = other.join([*lines, ""])
+    else:
+        insert = "".join(
+            line + (ends[at] if at < len(ends) and ends[at] else other) for at, line in enumerate(lines)
+        )
     if end == len(view.text) and view.text and not view.text.endswith(("\n", "\r")):
         insert = insert.removesuffix(other)
         if start == end:

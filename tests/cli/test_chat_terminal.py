@@ -356,7 +356,8 @@ def test_thoughts_are_folded_to_a_line(home: Path, project: Path) -> None:
         chatting(server, home, project) as screen,
     ):
         screen.press("what is a" + ENTER)
-        screen.wait_for("thought for 1 s (Ctrl-O shows all)")
+        screen.wait_for("thought for ")
+        screen.wait_for(" s (Ctrl-O shows all)")
         screen.wait_for("It is 1.")
         screen.wait_for_bottom("· /help")
         screen.press(CTRL_O)
@@ -409,7 +410,7 @@ def test_the_terminal_tells_when_it_is_the_persons_move(home: Path, project: Pat
         screen.press("go" + ENTER)
         screen.wait_for_bottom("Allow this? y yes")
         assert screen.raw.count(b"a question waits\x07") == (how == "desktop")
-        assert screen.raw.endswith(b"\x07") or b"\x07" in screen.raw
+        assert b"\x07" in screen.raw
         screen.press("y")
         screen.wait_for_bottom("Type a number")
         screen.press("1" + ENTER)

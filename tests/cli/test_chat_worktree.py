@@ -216,8 +216,8 @@ def test_commands_reach_neither_the_repository_nor_other_checkouts(
 def _look(project: Path, other: Path) -> dict[str, bytes]:
     """Return all files of the person's checkout, its repository, and another worktree."""
     return {
-        str(path.relative_to(root)): path.read_bytes()
-        for root in (project, other)
+        f"{name}{path.relative_to(root)}": path.read_bytes()
+        for name, root in (("", project), ("other: ", other))
         for path in root.rglob("*")
         if path.is_file()
     }

@@ -42,7 +42,7 @@ Worktree = Annotated[
     typer.Option(
         "--worktree",
         metavar="",
-        help="Let each new session work in a git worktree of its own, on a new branch.",
+        help="Let each new session work in a separate git worktree, on a new branch.",
     ),
 ]
 

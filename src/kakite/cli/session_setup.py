@@ -294,14 +294,17 @@ def choose_session_sandbox(kind: str) -> tuple[str, str]:
     """Return the kind of sandbox for a session, and what to say of it.
 
     ``auto`` prefers bubblewrap, which starts in an instant and needs no user of its own for the person's
-    files; a machine that has neither it nor an engine runs commands without isolation, each asked about.
+    files. Where there is neither it nor an engine, commands run without isolation, and the person is told.
     """
     from kakite.sandbox import AUTO
+    from kakite.sandbox.factory import choose_backend
 
     if kind != AUTO:
         return kind, ""
     if shutil.which("bwrap"):
         return "bubblewrap", ""
+    if choose_backend(os.environ) == "container":
+        return "container", ""
     return (
         "local",
         "No sandbox is installed (bubblewrap), so commands run without isolation, as you. Kakite asks "

@@ -74,7 +74,7 @@ def open_sandbox(
     name, _, image = kind.partition(":")
     if name == "container" and image:
         return ContainerSandbox(folder, environ, terms, image, project=project)
-    make = _MAKERS.get(_choose_backend(environ) if kind == AUTO else kind)
+    make = _MAKERS.get(choose_backend(environ) if kind == AUTO else kind)
     if make is None:
         raise UsageError(
             f"sandbox `{kind}` is not known",
@@ -84,7 +84,8 @@ def open_sandbox(
     return make(folder, environ, terms, project=project)
 
 
-def _choose_backend(environ: Mapping[str, str]) -> str:
+def choose_backend(environ: Mapping[str, str]) -> str:
+    """Return the kind that ``auto`` stands for: an engine is asked whether it is there."""
     try:
         usable = engine.has_image(engine.find(environ), images.get_reference(images.DEFAULT))
     except SandboxError:

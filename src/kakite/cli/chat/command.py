@@ -75,13 +75,21 @@ AllFolders = Annotated[
     bool,
     typer.Option("--all", metavar="", rich_help_panel=_STORED, help="With --list: those of all folders."),
 ]
-Remove = Annotated[str, typer.Option("--rm", metavar="ID", rich_help_panel=_STORED, help="Remove a session.")]
+Remove = Annotated[
+    str,
+    typer.Option(
+        "--rm",
+        metavar="ID",
+        rich_help_panel=_STORED,
+        help="Remove a session, and its worktree if all in it is committed.",
+    ),
+]
 Worktree = Annotated[
     bool,
     typer.Option(
         "--worktree",
         metavar="",
-        help="Work in a git worktree of its own, on a new branch, not in this folder.",
+        help="Work in a separate git worktree, on its own branch, instead of in this folder.",
     ),
 ]
 Branch = Annotated[

@@ -41,6 +41,7 @@ NOT_HERE: Mapping[str, str] = {
     "uv tool install": "needs an index; tests/packaging/test_installing.py installs the same with pipx",
     "kakite doctor": "tests/packaging/test_installing.py runs it after pipx",
     "export ": "puts a real key into the environment",
+    "kakite chat": "tests/cli/test_chat_terminal.py has the conversation, at a real terminal",
     "claude mcp add": "tests/clients/test_agents.py runs the line with the real claude",
     "codex mcp add": "tests/clients/test_agents.py runs the line with the real codex",
 }

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kakite.agent.git.mirror import GitError
 from kakite.agent.session.commits import CommitError, Committer
 from tests.lanes import examples
 from tests.repositories import git
@@ -25,6 +28,7 @@ ENVIRON: Mapping[str, str] = {
     "GIT_COMMITTER_NAME": "Person",
     "GIT_COMMITTER_EMAIL": "person@localhost",
 }
+ATTEMPTS = 40
 FILES = ("a.txt", "b.bin", "src/c.py", "src/deep/d", "ünï 'quoted\"", "e")
 
 
@@ -300,3 +304,57 @@ def test_a_branch_that_moved_meanwhile_is_not_moved_back(project: Path) -> None:
         committer.commit(["e"], "Second", shown=shown)
     assert caught.value.code == "changed_since_preview"
     assert git(project, "log", "-1", "--format=%s") == "Somebody"
+
+
+def test_no_link_leads_what_is_copied_out_of_its_place(project: Path, tmp_path: Path) -> None:
+    """A name that is a link at one moment and a folder at another: git saw both, and both are copied."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    git(project, "rm", "--quiet", "--cached", "-r", "src")
+    inner, link = project / "src", tmp_path / "link"
+    link.symlink_to(outside)
+    ended = threading.Event()
+
+    def swap() -> None:
+        while not ended.is_set():
+            for source, target in ((inner, tmp_path / "away"), (link, inner), (inner, link)):
+                source.rename(target)
+            (tmp_path / "away").rename(inner)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in range(ATTEMPTS):
+            with suppress(CommitError, GitError):
+                Committer(project, ENVIRON).plan((".",))
+    finally:
+        ended.set()
+        swapping.join()
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_is_committed_as_what_it_says(project: Path) -> None:
+    (project / "e").symlink_to("/nowhere/else")
+    commit(project)
+    assert git(project, "ls-tree", "HEAD", "e").startswith("120000 ")
+    assert git(project, "show", "HEAD:e") == "/nowhere/else"
+    assert status(project) == ""
+
+
+def test_attributes_that_a_model_writes_hide_nothing_from_the_person(project: Path) -> None:
+    (project / ".gitattributes").write_text("* -diff\n", encoding="utf-8")
+    (project / "src/c.py").write_text("import evil\n", encoding="utf-8")
+    for paths in (("src/c.py",), (".",)):
+        assert "+import evil" in Committer(project, ENVIRON).plan(paths).diff
+
+
+def test_a_name_that_is_staged_and_left_untracked_is_committed_once(project: Path) -> None:
+    (project / "e").symlink_to("a.txt")
+    git(project, "add", "e")
+    git(project, "commit", "--quiet", "--message=A link")
+    git(project, "rm", "--quiet", "--cached", "e")
+    (project / "e").unlink()
+    (project / "e").symlink_to("b.bin")
+    commit(project)
+    assert git(project, "show", "HEAD:e") == "b.bin"
+    assert status(project) == ""

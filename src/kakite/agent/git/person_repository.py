@@ -31,8 +31,8 @@ _SETTINGS: Mapping[str, str] = {
     "i18n.commitEncoding": "UTF-8",
 }
 _FILTER = re.compile(r"filter\.(.+)\.(?:clean|smudge|process)", re.DOTALL)
-_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
-"""What git notes of a commit that it is about to make itself."""
+_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+"""What git keeps in its folder of commits that it is about to make itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +110,9 @@ class PersonRepository:
         return Path(own), Path(common)
 
     def is_committing(self) -> bool:
-        """Return whether a merge, a cherry-pick or a revert is under way."""
-        return any(self.ask("rev-parse", "--verify", "--quiet", name, may_fail=True) for name in _UNDER_WAY)
+        """Return whether a merge, a rebase, a cherry-pick or a revert is under way."""
+        own, _ = self.find_folders()
+        return any((own / name).exists() for name in _UNDER_WAY)
 
     def list_changes(self) -> tuple[StatusEntry, ...]:
         """Return what is not committed below the folder, without what is ignored; submodules stay unseen.
@@ -144,6 +145,7 @@ class PersonRepository:
         more: Mapping[str, str] | None = None,
         may_fail: bool = False,
         filters: bool = False,
+        folder: Path | None = None,
     ) -> bytes:
         """Return what git prints.
 
@@ -153,12 +155,14 @@ class PersonRepository:
             more: further variables.
             may_fail: a failure is an answer: nothing.
             filters: let it run the programs that the person's settings have for some files.
+            folder: where git starts, if that is not the person's.
 
         Raises:
             GitError: git failed.
         """
         settings = _SETTINGS if filters else {**_SETTINGS, **self._filter_settings}
-        done = self._run(*arguments, stdin=stdin, more={**self._to_variables(settings), **(more or {})})
+        variables = {**self._to_variables(settings), **(more or {})}
+        done = self._run(*arguments, stdin=stdin, more=variables, folder=folder)
         if done.returncode == 0:
             return done.stdout
         if may_fail:
@@ -188,12 +192,16 @@ class PersonRepository:
         return variables
 
     def _run(
-        self, *arguments: str, stdin: bytes = b"", more: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        more: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         try:
             return subprocess.run(
                 ("git", *arguments),
-                cwd=self.folder,
+                cwd=folder or self.folder,
                 env={**self._environment, **(more or {})},
                 input=stdin,
                 capture_output=True,

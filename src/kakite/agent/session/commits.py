@@ -1,8 +1,9 @@
 """Commits files of the person's folder, on the host: those that were shown, as they were shown.
 
 Git never looks for them in the folder, where a program of the model's might swap a folder for a link
-meanwhile: they are read without following a link, and git is given copies. It turns line ends and encodings
-as always; a file that the person's settings send through a program is left out.
+meanwhile: they are read without following a link, and git is given copies, among which no link is ever
+made. It turns line ends and encodings as always; a file that the person's settings send through a program is
+left out.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from kakite.tools.call_context import compute_digest
 MAX_FILES = 5000
 """Files of one commit."""
 MAX_FILE_BYTES = 100 << 20
+MAX_BYTES = 256 << 20
+"""Bytes of all files of one commit."""
 MAX_DIFF_CHARS = 1 << 20
 """Characters of a diff that are shown."""
 _LOCK_TRIES = 20
@@ -135,8 +138,11 @@ class Committer:
 
 @contextmanager
 def _open_staging(folder: Path, environ: Mapping[str, str], *, keeps: bool) -> Generator[_Staging]:
-    with tempfile.TemporaryDirectory(prefix="kakite-commit-") as place:
-        yield _Staging(folder, PersonRepository(folder, environ), Path(place), keeps=keeps)
+    try:
+        with tempfile.TemporaryDirectory(prefix="kakite-commit-") as place:
+            yield _Staging(folder, PersonRepository(folder, environ), Path(place), keeps=keeps)
+    except OSError as error:
+        raise CommitError(f"the files cannot be copied for the commit: {error.strerror or error}") from error
 
 
 class _Staging:
@@ -148,6 +154,8 @@ class _Staging:
         self._git = repository
         self._copies = place / "files"
         self._copies.mkdir()
+        self._empty = place / "empty"
+        self._empty.mkdir()
         self._paths: list[bytes] = []
         """Those in the index of ours, from the top of the repository on."""
         own, common = repository.find_folders()
@@ -172,12 +180,13 @@ class _Staging:
         entries = _select(self._git.list_changes(), paths, may_miss=may_miss)
         head = self._git.find_commit("HEAD")
         self._read("read-tree", *([head] if head else ["--empty"]))
-        kept, gone, left_out = self._copy(entries)
+        kept, links, gone, left_out = self._copy(entries)
         filtered = self._find_filtered(kept)
         left_out += [LeftOut(path=path, reason="filter") for path in sorted(filtered)]
         # Those that are gone first: they may be in the way of others.
         self._update_index(gone, "--force-remove")
         self._update_index([path for path in kept if path not in filtered], "--add", "--replace")
+        self._add_links(links)
         tree = self._ask("write-tree")
         before = head or self._ask("hash-object", "-t", "tree", os.devnull)
         files = self._list_files(before, tree)
@@ -209,8 +218,8 @@ class _Staging:
     def _check_state(self) -> None:
         if self._git.is_committing():
             raise CommitError(
-                "a merge, a cherry-pick or a revert is under way",
-                hint="the person ends it first: `git status` tells how",
+                "a merge, a rebase, a cherry-pick or a revert is under way",
+                hint="end it first: `git status` tells how",
             )
         for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
             try:
@@ -218,7 +227,7 @@ class _Staging:
             except GitError as error:
                 raise CommitError(
                     "git does not know who the person is",
-                    hint="they set it: git config --global user.name NAME, and user.email",
+                    hint="set it: git config --global user.name NAME, and user.email",
                     code="no_identity",
                 ) from error
 
@@ -228,13 +237,26 @@ class _Staging:
         stdin = b"".join(path + b"\0" for path in named)
         self._read("update-index", "-z", *options, "--stdin", stdin=stdin)
 
-    def _copy(self, entries: Sequence[StatusEntry]) -> tuple[list[str], list[str], list[LeftOut]]:
-        """Copy the files; return their paths, those of files that are gone, and what cannot be committed."""
+    def _add_links(self, links: Mapping[str, bytes]) -> None:
+        """Put links into the index, by where they lead: none is made on the disk."""
+        for path, target in links.items():
+            blob = os.fsdecode(self._read("hash-object", "-w", "--stdin", stdin=target)).strip()
+            name = os.fsencode(f"{self._prefix}{path}")
+            self._paths.append(name)
+            row = b"120000 %b\t%b\0" % (blob.encode(), name)
+            self._read("update-index", "-z", "--add", "--replace", "--index-info", stdin=row)
+
+    def _copy(
+        self, entries: Sequence[StatusEntry]
+    ) -> tuple[list[str], dict[str, bytes], list[str], list[LeftOut]]:
+        """Copy the files; return their paths, links, those that are gone, and what cannot be committed."""
         kept: list[str] = []
+        links: dict[str, bytes] = {}
         gone: list[str] = []
         left_out: list[LeftOut] = []
+        total = 0
         with ConfinedFolders(self._folder) as folders:
-            for path in (entry.path for entry in entries):
+            for path, code in {entry.path: entry.code for entry in entries}.items():
                 if path.endswith("/"):
                     left_out.append(LeftOut(path=path, reason="repository"))
                     continue
@@ -242,12 +264,21 @@ class _Staging:
                 if isinstance(content, str):
                     left_out.append(LeftOut(path=path, reason=content))
                     continue
-                if content is None:
+                if content is None and "D" not in code:  # something else is there, or it went just now
+                    left_out.append(LeftOut(path=path, reason="unreadable"))
+                elif content is None:
                     gone.append(path)
-                    continue
-                _write_copy(self._copies / f"{self._prefix}{path}", content)
-                kept.append(path)
-        return kept, gone, left_out
+                elif content.mode == LINK:
+                    links[path] = content.data
+                else:
+                    total += len(content.data)
+                    if total > MAX_BYTES:
+                        raise CommitError(
+                            f"the files have more than {MAX_BYTES >> 20} MiB", hint="name fewer in `paths`"
+                        )
+                    _write_copy(self._copies / f"{self._prefix}{path}", content)
+                    kept.append(path)
+        return kept, links, gone, left_out
 
     def _find_filtered(self, paths: Sequence[str]) -> frozenset[str]:
         """Return those that a program of the person's settings would turn into something else."""
@@ -264,9 +295,13 @@ class _Staging:
         return tuple(path.removeprefix(self._prefix) for path in os.fsdecode(listed).split("\0") if path)
 
     def _diff(self, before: str, after: str) -> str:
-        shown = self._read(
+        # No attributes of the folder or of the commit: what the model wrote does not say what is shown.
+        bare = {"GIT_WORK_TREE": str(self._empty), "GIT_INDEX_FILE": str(self._empty / "index")}
+        shown = self._git.read(
             *("diff-tree", "-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames"),
             *("--src-prefix=a/", "--dst-prefix=b/", before, after),
+            more={**self._environment, **bare},
+            folder=self._empty,
         ).decode("utf-8", "replace")
         more = len(shown) - MAX_DIFF_CHARS
         return shown if more <= 0 else f"{shown[:MAX_DIFF_CHARS]}\n[{more:,} more characters are not shown]\n"
@@ -295,16 +330,14 @@ class _Staging:
         return os.fsdecode(self._read(*arguments)).strip()
 
     def _read(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        return self._git.read(*arguments, stdin=stdin, more=self._environment)
+        return self._git.read(*arguments, stdin=stdin, more=self._environment, folder=self._copies)
 
 
 def _write_copy(place: Path, content: FileContent) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    if content.mode == LINK:
-        place.symlink_to(os.fsdecode(content.data))
-    else:
-        place.write_bytes(content.data)
-        place.chmod(0o700 if content.mode == "100755" else 0o600)
+    with place.open("xb") as file:  # only once: nothing is written through what is there
+        file.write(content.data)
+    place.chmod(0o700 if content.mode == "100755" else 0o600)
 
 
 def _normalize(path: str) -> str:
@@ -326,7 +359,7 @@ def _select(entries: Sequence[StatusEntry], paths: Collection[str], *, may_miss:
     chosen = {_normalize(path) for path in paths}
     found = [entry for entry in entries if chosen.intersection(_list_names(entry.path))]
     if conflict := next((entry.path for entry in found if entry.is_unmerged), None):
-        raise CommitError(f"`{conflict}` is in conflict", hint="the person ends the merge first")
+        raise CommitError(f"`{conflict}` is in conflict", hint="end the merge first")
     missing = chosen.difference(name for entry in found for name in _list_names(entry.path))
     if not found or (missing and not may_miss):
         named = ", ".join(f"`{path}`" for path in sorted(missing)[:5])

@@ -251,7 +251,7 @@ def _build_in_process_editor(
     if parts.buffers is None:
         return None
     options = EditorOptions(format=edit_format, require_read=parts.tooling.require_read)
-    project = Path(run.task.repository)
+    project = Path(run.task.folder)  # a worktree, where the session works in one
     return BufferEditor(project, parts.sandbox.project, parts.buffers, options, parts.tooling.environ)
 
 

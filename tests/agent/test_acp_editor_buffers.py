@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from kakite.agent.acp.editor_buffers import EditorBuffers
+from kakite.agent.toolsets.buffer_editor import BufferEditor
+from kakite.tools.editor.edit_formats import EditorOptions
+from kakite.tools.toolset import ToolCall
 from kakite.workspace import Workspace, WorkspaceError
 
 pytestmark = pytest.mark.anyio
@@ -50,3 +53,24 @@ async def test_a_silent_editor_is_waited_for_no_longer_than_that(
         await asyncio.to_thread(files.read, "a")
     assert caught.value.code == "buffer_failed"
     assert "/shown/a" in caught.value.message
+
+
+async def test_what_commands_can_only_read_is_not_written_here_either(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".githooks").mkdir(parents=True)
+    hook = project / ".githooks/pre-commit"
+    hook.write_text("exit 0\n", encoding="utf-8")
+    buffers = EditorBuffers(
+        client=Silent(), project=project, can_write=True, loop=asyncio.get_running_loop(), is_paused=True
+    )
+    environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    editor = BufferEditor(project, "/inside", buffers, EditorOptions(), environ, sealed=(".git", ".githooks"))
+    await editor.start()
+    try:
+        for path in (".githooks/pre-commit", "/inside/.githooks/new"):
+            arguments = {"command": "create", "path": path, "file_text": "evil\n"}
+            result = await editor.call(ToolCall(id="1", name="text_editor", arguments=arguments))
+            assert (result.is_error, result.code) == (True, "write_denied")
+    finally:
+        await editor.stop()
+    assert [each.read_text(encoding="utf-8") for each in hook.parent.iterdir()] == ["exit 0\n"]

@@ -414,6 +414,24 @@ async def test_what_the_editor_has_not_saved_is_what_is_read_and_written(
     assert diffs == [(path, "unsaved = 1\n", "unsaved = 2\n"), (path, "unsaved = 2\n", "unsaved = 1\n")]
 
 
+async def test_beside_a_command_in_the_background_the_editor_is_not_asked(home: Path, project: Path) -> None:
+    path = str(project / "a.py")
+    arguments = {"command": "sleep 60", "background": True}
+    turns = [
+        view("a.py"),
+        {"calls": [{"tool": "run_command", "arguments": arguments}], **told("unsaved = 1")},
+        view("a.py", **told("job")),
+        {"say": "Seen.", **told("a = 1")},
+    ]
+    editor = Editor(answer="once", buffers={path: "unsaved = 1\n"})
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
+        assert server.violations == ()
+    assert editor.text() == "Seen."
+
+
 async def test_a_file_that_the_editor_refuses_is_told_and_the_turn_goes_on(home: Path, project: Path) -> None:
     (project / "locked.py").write_text("x\n", encoding="utf-8")
     turns = [view("locked.py"), {"say": "I see.", **told("buffer_failed", "is locked", is_error=True)}]
@@ -617,8 +635,9 @@ async def test_a_server_of_the_editor_may_be_reached_over_http(home: Path, proje
         await web.wait()
 
 
+@pytest.mark.parametrize("has_files", [False, True])
 async def test_each_session_has_a_worktree_and_its_commit_is_asked_with_the_diff(
-    home: Path, project: Path
+    home: Path, project: Path, has_files: bool
 ) -> None:
     git(project, "init", "--quiet")
     git(project, "add", ".")
@@ -626,7 +645,8 @@ async def test_each_session_has_a_worktree_and_its_commit_is_asked_with_the_diff
     for key in ("name", "email"):
         git(project, "config", f"user.{key}", "person@localhost")
     commit = {"calls": [{"tool": "commit", "arguments": {"message": "Make a 2"}}]}
-    editor = Editor()
+    shown = {str(project / "a.py"): "unsaved = 1\n"}
+    editor = Editor(buffers=dict(shown) if has_files else None)
     with run_scenario_server(script(edit(), commit, {"say": "Done."})) as server:
         async with connected(server, home, editor, "--worktree") as (conn, _):
             unused = await conn.new_session(cwd=str(project), mcp_servers=[])
@@ -643,3 +663,4 @@ async def test_each_session_has_a_worktree_and_its_commit_is_asked_with_the_diff
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
     assert Path(place.path).read_text(encoding="utf-8") == "a = 2\n"
     assert unused.session_id not in git(project, "branch", "--list")
+    assert editor.buffers == (shown if has_files else None)

@@ -125,6 +125,11 @@ def test_the_folder_stays_when_the_sandbox_is_gone(tmp_path: Path, kind: str) ->
     assert left <= {"person/code/mine/gone"}  # the place of a submodule, while nobody could make it
 
 
+def test_it_tells_what_programs_can_only_read(repository: tuple[World, Place]) -> None:
+    _, place = repository
+    assert {".git", ".githooks"} <= set(place.sandbox.sealed)
+
+
 def test_git_reads_the_repository(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     git(world.project, "rm", "--cached", "--quiet", "sub", "gone/away")

@@ -21,6 +21,7 @@ class Desk:
 
     open: dict[str, str] = field(default_factory=dict[str, str])
     can_write: bool = True
+    is_paused: bool = False
     saves: bool = False
     broken: set[str] = field(default_factory=set[str])
     on_read: Callable[[], None] = lambda: None
@@ -139,11 +140,41 @@ def test_a_file_with_unsaved_changes_is_not_removed_and_not_written_past_the_edi
     assert not (root / "b").exists()
 
 
-def test_a_new_file_is_on_the_disk_and_in_the_editor_and_the_rules_hold(root: Path) -> None:
+def test_an_editor_that_is_paused_is_not_asked(root: Path) -> None:
+    desk = Desk({str(root / "a"): "unsaved\n"}, is_paused=True, broken={"a", "b"})
+    files = workspace(root, desk)
+    file = files.read("a")
+    files.write("a", b"edited\n", expected=file.version)
+    assert (root / "a").read_text(encoding="utf-8") == "edited\n"
+    assert desk.open == {str(root / "a"): "unsaved\n"}
+
+
+def test_an_edit_that_the_editor_took_and_answered_too_late_is_taken_back(root: Path) -> None:
+    class Late(Desk):
+        def write(self, path: str, text: str) -> None:
+            super().write(path, text)
+            if Path(path).name == "b" and text == "edited\n":
+                raise make_buffer_error(path, "did not answer")
+
+    desk = Late({str(root / name): "unsaved\n" for name in "ab"})
+    files = workspace(root, desk)
+    writes = [
+        FileWrite(
+            path=name, data=b"edited\n", expected=files.read(name).version, before=files.read(name).data
+        )
+        for name in ("a", "b")
+    ]
+    with pytest.raises(WorkspaceError):
+        files.write_all(writes)
+    assert desk.open == {str(root / name): "unsaved\n" for name in "ab"}
+
+
+def test_a_new_file_is_on_the_disk_and_the_rules_hold(root: Path) -> None:
     desk = Desk()
     files = workspace(root, desk)
     files.write("new/c", b"made\n", expected=None)
-    assert (root / "new/c").read_text(encoding="utf-8") == desk.open[str(root / "new/c")] == "made\n"
+    assert (root / "new/c").read_text(encoding="utf-8") == "made\n"
+    assert desk.open == {}
     for path in ("../out", ".git/config"):
         with pytest.raises(WorkspaceError):
             files.write(path, b"x", expected=None)

@@ -65,6 +65,11 @@ class Sandbox(Protocol):
         """What the person should know of their own folder in it, once it is prepared."""
         ...
 
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """The paths of the person's own folder that programs in it can only read, once it is prepared."""
+        ...
+
     async def prepare(self) -> None:
         """Make it ready. Safe to repeat.
 

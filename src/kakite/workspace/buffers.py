@@ -16,6 +16,8 @@ class Buffers(Protocol):
 
     can_write: bool
     """Whether it takes new texts; without, a file with unsaved changes is not written."""
+    is_paused: bool
+    """Whether it is not to be asked now, and files are those on the disk."""
 
     def read(self, path: str) -> str:
         """Return the text of a file, by its absolute path, as the editor has it.
@@ -36,7 +38,7 @@ class Buffers(Protocol):
 
 def make_buffer_error(path: str, told: str) -> WorkspaceError:
     """Return the error for an editor that refuses a file, or does not answer."""
-    hint = "nothing was changed; try again, or ask the person to look at this file in the editor"
+    hint = "look at the file again before you repeat an edit; the person may have to look in the editor"
     return WorkspaceError("buffer_failed", path, f"the editor {told}", hint=hint)
 
 

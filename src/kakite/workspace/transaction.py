@@ -23,7 +23,7 @@ from kakite.workspace.atomic_file import (
     swap_in,
     write_beside,
 )
-from kakite.workspace.buffers import Buffers, decode, is_text, make_unsaved_error, write_to_buffer
+from kakite.workspace.buffers import Buffers, is_text, make_unsaved_error, write_to_buffer
 from kakite.workspace.content import compute_version, format_diff
 from kakite.workspace.edit_log import EditLog
 from kakite.workspace.edit_log_rows import Author, Intent, LoggedWrite, NewIntent
@@ -88,8 +88,8 @@ def commit_writes(plans: Sequence[PlannedWrite], history: EditLog, *, by: Author
         for plan, step in zip(plans, steps, strict=True):
             tried.append(step)
             if plan.buffers is not None:
+                shown.append(plan)  # an editor that answers too late may have it all the same
                 _write_to_editor(plan)
-                shown.append(plan)
                 continue
             with translate_os_errors(step.said):
                 swap_in(step)
@@ -102,7 +102,6 @@ def commit_writes(plans: Sequence[PlannedWrite], history: EditLog, *, by: Author
         raise
     _clear_all(steps)
     _remove_made_folders([step for step in steps if step.new is None])
-    _show_created(plans)
     contents = {plan.place.key: plan.after for plan in plans if plan.after is not None}
     with suppress(WorkspaceError):  # it is written; whoever looks next tells the edit log
         history.finish([(intent, True) for intent in intents], contents)
@@ -128,15 +127,6 @@ def _take_back_in_editor(plans: Sequence[PlannedWrite]) -> None:
     for plan in reversed(plans):
         with suppress(WorkspaceError):  # then somebody wrote there meanwhile, or the editor is gone
             _write_to_editor(replace(plan, before=plan.after, after=plan.before))
-
-
-def _show_created(plans: Sequence[PlannedWrite]) -> None:
-    """Tell the editor of new files, which are on the disk already, so that it can show what was made."""
-    for plan in plans:
-        buffers = plan.place.buffers
-        if buffers is not None and buffers.can_write and plan.before is None and is_text(plan.after):
-            with suppress(WorkspaceError):
-                buffers.write(plan.place.key, decode(plan.after or b""))
 
 
 def recover_writes(steps: Sequence[tuple[Intent, WriteStep]], history: EditLog) -> None:

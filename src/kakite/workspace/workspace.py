@@ -170,9 +170,12 @@ class Workspace:
         with self._open_path(path, os.O_RDONLY | os.O_NONBLOCK) as (root, file, real):
             data = read_regular(file, path)
             key = root.get_key(real)
-        if self.buffers is not None:
-            data = read_as_saved(self.buffers, key, data)
+        if buffers := self._get_buffers():
+            data = read_as_saved(buffers, key, data)
         return File(path=real, data=data, version=compute_version(data))
+
+    def _get_buffers(self) -> Buffers | None:
+        return None if self.buffers is None or self.buffers.is_paused else self.buffers
 
     def find(self, path: str) -> File | None:
         """Read a regular file; None if there is nothing.
@@ -544,7 +547,7 @@ class Workspace:
                     path=real,
                     key=root.get_key(real),
                     made=len(made),
-                    buffers=self.buffers if checked else None,
+                    buffers=self._get_buffers() if checked else None,
                 )
             if link.startswith("/"):
                 raise OSError(errno.EXDEV, "absolute link")

@@ -40,6 +40,8 @@ class EditorBuffers:
     loop: asyncio.AbstractEventLoop
     session_id: str = ""
     timeout: float = FILE_TIMEOUT
+    is_paused: bool = False
+    """While a command runs in the background, which could put a link in a file's place meanwhile."""
     known: dict[str, str] = field(default_factory=dict[str, str])
     """The text of each file as it was last read or written, by the editor's own paths."""
     replaced: dict[str, str] = field(default_factory=dict[str, str])

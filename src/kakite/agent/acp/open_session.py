@@ -182,11 +182,12 @@ async def open_session(
     begun = prepared.run.task.repository
     if not await asyncio.to_thread(os.path.samefile, begun, project):
         raise RequestError.invalid_params({"cwd": f"the session is one of `{begun}`"})
-    if offered is not None and offered.read_text_file:
-        is_here = await asyncio.to_thread(os.path.samefile, prepared.project, project)
+    # An editor has its own folder open, not a worktree that lies elsewhere.
+    is_here = await asyncio.to_thread(os.path.samefile, prepared.project, project)
+    if is_here and offered is not None and offered.read_text_file:
         buffers = EditorBuffers(
             client=client,
-            project=project if is_here else prepared.project,
+            project=project,
             can_write=bool(offered.write_text_file),
             loop=asyncio.get_running_loop(),
             session_id=prepared.deps.record.id,

@@ -6,7 +6,7 @@ Programs in the sandbox cannot reach that editor, and see what is on the disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,14 +17,20 @@ from kakite.tools.editor.edit_formats import EditorOptions
 from kakite.tools.function_toolset import FunctionToolset
 from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult
 from kakite.tools.toolset_factory import open_toolset
-from kakite.workspace import Buffers, Workspace, ensure_state_folder, open_edit_log
+from kakite.workspace import DEFAULT_DENYLIST, Buffers, Workspace, ensure_state_folder, open_edit_log
 
 
 class BufferEditor:
     """The tools that edit, on the files as a person's editor has them. Used like a ``SupervisedServer``."""
 
     def __init__(
-        self, project: Path, inside: str, buffers: Buffers, options: EditorOptions, environ: Mapping[str, str]
+        self,
+        project: Path,
+        inside: str,
+        buffers: Buffers,
+        options: EditorOptions,
+        environ: Mapping[str, str],
+        sealed: Sequence[str] = (),
     ) -> None:
         """Take what it works on.
 
@@ -34,12 +40,14 @@ class BufferEditor:
             buffers: its files as the person's editor has them.
             options: how the tools are offered.
             environ: where the user's state folder is looked up, which has the edit log.
+            sealed: the paths that commands can only read: this editor works outside of their sandbox.
         """
         self._project = project
         self._inside = inside
         self._buffers = buffers
         self._options = options
         self._environ = environ
+        self._sealed = sealed
         self._workspace: Workspace | None = None
         self._tools = FunctionToolset()
 
@@ -57,9 +65,14 @@ class BufferEditor:
 
     def _open(self) -> Workspace:
         root = str(self._project.resolve())
-        workspace = Workspace([root], history=open_edit_log(ensure_state_folder(self._environ), root))
+        history = open_edit_log(ensure_state_folder(self._environ), root)
+        workspace = Workspace([root], denied=(*DEFAULT_DENYLIST, *self._sealed), history=history)
         workspace.buffers = self._buffers
         return workspace
+
+    def pause(self, *, paused: bool) -> None:
+        """Say whether the person's editor is not to be asked now."""
+        self._buffers.is_paused = paused
 
     async def stop(self) -> None:
         """Close the folder."""

@@ -252,7 +252,10 @@ def _build_in_process_editor(
         return None
     options = EditorOptions(format=edit_format, require_read=parts.tooling.require_read)
     project = Path(run.task.folder)  # a worktree, where the session works in one
-    return BufferEditor(project, parts.sandbox.project, parts.buffers, options, parts.tooling.environ)
+    sandbox = parts.sandbox
+    return BufferEditor(
+        project, sandbox.project, parts.buffers, options, parts.tooling.environ, sandbox.sealed
+    )
 
 
 def _build_serve_command(

@@ -5,6 +5,7 @@ A server that dies is started again, a limited number of times.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
@@ -156,6 +157,8 @@ class SandboxToolset:
         self._on_trouble = on_trouble
         self._in_process = in_process
         self._commands = commands
+        self._jobs: set[str] = set()
+        """Commands in the background: beside them the person's editor is not asked."""
         self._editor: SupervisedServer | BufferEditor | None = None
         self._shell: SupervisedServer | None = None
         """The same one as the editor, where that is Kakite's own."""
@@ -217,15 +220,27 @@ class SandboxToolset:
         """
         if call.name in self._routes:
             server, name = self._routes[call.name]
+            if self._in_process is not None:
+                self._in_process.pause(paused=bool(self._jobs))
             try:
-                return await server.call(replace(call, name=name))
+                result = await server.call(replace(call, name=name))
             except ServerError as error:
                 if server is not self._editor:
                     raise
                 await self._go_on_without(server, error)
+            else:
+                self._note_job(name, result)
+                return result
         elif all(tool.name != call.name for tool in self._tools):
             return build_unknown_tool_result(call, [tool.name for tool in self._tools])
         return _build_lost_result(call)
+
+    def _note_job(self, name: str, result: ToolResult) -> None:
+        if name not in {"run_command", "poll_command", "stop_command"} or result.is_error:
+            return
+        told = json.loads(result.text) if result.text.startswith("{") else {}
+        if job := told.get("job"):
+            (self._jobs.add if told.get("running") else self._jobs.discard)(job)
 
     async def _open_both(self) -> None:
         try:

@@ -232,6 +232,11 @@ class BubblewrapSandbox:
         """What the person should know of their own folder in it."""
         return self._project.notes if self._project else ()
 
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """The paths of the person's own folder that programs in it can only read."""
+        return self._project.sealed if self._project else ()
+
     async def prepare(self) -> None:
         """Make the task's folders, look what to show and to hide, and try it.
 

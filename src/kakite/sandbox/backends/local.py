@@ -68,6 +68,11 @@ class LocalSandbox:
         return str(self._project)
 
     @property
+    def sealed(self) -> tuple[str, ...]:
+        """Nothing: programs can do what the person can."""
+        return ()
+
+    @property
     def services(self) -> str:
         """A folder beside the project; one with a shorter path where a socket's would be too long."""
         return str(self._services)

@@ -95,6 +95,11 @@ class ProjectFolder:
         self._made: dict[str, int] = {}
         """The folders that we hold to mount on, by their path, with a descriptor that holds the lock."""
 
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """What has to stay as it is, as paths of the folder."""
+        return tuple(sorted(self._sealed))
+
     def open(self, private: Iterable[Path]) -> None:
         """Look for what has to stay as it is, and make what is missing. Blocks; safe to repeat.
 

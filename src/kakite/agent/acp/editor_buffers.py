@@ -93,7 +93,7 @@ class EditorBuffers:
             raise make_buffer_error(path, told) from None
         except RequestError as error:
             raise make_buffer_error(path, f"could not {what} `{path}`: {_describe(error)}") from error
-        except (ConnectionError, OSError) as error:
+        except Exception as error:  # gone, or an answer that is none
             raise make_buffer_error(path, f"could not be asked to {what} `{path}`: {error}") from error
 
 

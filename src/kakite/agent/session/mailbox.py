@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class MailboxError(KakiteError):
-    """It cannot be said to a session. Codes: ``not_asked``, ``mailbox_full``."""
+    """It cannot be said to a session. Codes: ``not_asked``, ``mailbox_full``, ``mailbox_failed``."""
 
     code = "not_asked"
 
@@ -68,7 +68,7 @@ class Mailbox:
         """Leave a message.
 
         Raises:
-            MailboxError: too many wait already (``mailbox_full``).
+            MailboxError: too many wait already (``mailbox_full``); it cannot be stored (``mailbox_failed``).
         """
         if len(list(self._iter_files("message-*.json"))) >= MAX_MESSAGES:
             raise MailboxError(
@@ -77,7 +77,14 @@ class Mailbox:
                 code="mailbox_full",
             )
         name = f"message-{time.time_ns():020}-{secrets.token_hex(4)}.json"
-        self._write(name, {"text": text}, durable=True)
+        try:
+            self._write(name, {"text": text}, durable=True)
+        except OSError as error:
+            raise MailboxError(
+                f"the message cannot be stored: {error.strerror or error}",
+                hint="look at the disk with the state folder, then send it again",
+                code="mailbox_failed",
+            ) from error
 
     def list_messages(self) -> list[Letter]:
         """Return the messages that wait, the oldest first."""
@@ -85,8 +92,8 @@ class Mailbox:
         return [Letter(name, str(value["text"])) for name, value in found if value and "text" in value]
 
     def has_messages(self) -> bool:
-        """Return whether a message waits."""
-        return next(self._iter_files("message-*.json"), None) is not None
+        """Return whether a message waits that can be read."""
+        return bool(self.list_messages())
 
     def remove_message(self, name: str) -> None:
         """Remove a message that was taken."""
@@ -103,7 +110,7 @@ class Mailbox:
 
     def withdraw_all(self) -> None:
         """Remove the questions of a process that was killed."""
-        for pattern in ("question-*", "answer-*", ".*.new"):
+        for pattern in ("question-*", "answer-*", ".question-*", ".answer-*"):
             for file in self._iter_files(pattern):
                 file.unlink(missing_ok=True)
 
@@ -207,11 +214,14 @@ class SharedApprover:
         own = asyncio.ensure_future(asking)
         digest = secrets.token_hex(8)
         other: asyncio.Task[MailAnswer] | None = None
+        published: asyncio.Future[None] | None = None
         try:
             await asyncio.wait([own], timeout=_GRACE)
             if own.done():
                 return own.result()
-            await asyncio.to_thread(self._mailbox.publish_question, {**shown, "digest": digest})
+            publishing = asyncio.to_thread(self._mailbox.publish_question, {**shown, "digest": digest})
+            published = asyncio.ensure_future(publishing)
+            await asyncio.shield(published)  # a thread goes on when it is cancelled
             other = asyncio.create_task(self._wait_answer(digest))
             await asyncio.wait({own, other}, return_when=asyncio.FIRST_COMPLETED)
             return own.result() if own.done() else other.result()
@@ -219,6 +229,8 @@ class SharedApprover:
             waits = {each for each in (own, other) if each is not None and not each.done()}
             for each in waits:
                 each.cancel()
+            if published is not None:
+                await asyncio.wait([published])
             self._mailbox.withdraw_question(digest)
             if waits:
                 await asyncio.wait(waits)

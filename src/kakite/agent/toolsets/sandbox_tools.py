@@ -238,9 +238,9 @@ class SandboxToolset:
     def _note_job(self, name: str, result: ToolResult) -> None:
         if name not in {"run_command", "poll_command", "stop_command"} or result.is_error:
             return
-        told = json.loads(result.text) if result.text.startswith("{") else {}
+        told: dict[str, object] = json.loads(result.text) if result.text.startswith("{") else {}
         if job := told.get("job"):
-            (self._jobs.add if told.get("running") else self._jobs.discard)(job)
+            (self._jobs.add if told.get("running") else self._jobs.discard)(str(job))
 
     async def _open_both(self) -> None:
         try:

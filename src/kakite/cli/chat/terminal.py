@@ -72,6 +72,8 @@ LEAVE_WITHIN = 2.0
 ASKED_HINT = "Type a number, or your own answer · Esc gives none"
 ANSWER_AFTER = 0.3
 """Seconds that a question stands before a key answers it: what one was typing just then answers nothing."""
+MAIL_PAUSE = 30.0
+"""Seconds until a message of the page that could not be taken is tried again."""
 _MODES = ("ask", "edits", "all", "plan")
 
 
@@ -129,6 +131,7 @@ class ChatTerminal:
         self._own: asyncio.Task[None] | None = None
         """The person's own command, while it runs."""
         self._early: list[UserMessage] = []
+        self._no_mail_until = 0.0
         """Messages that came after the first one, before the session was ready: they go along with it."""
         self._own_outputs: list[str] = []
         """What own commands said, for the model with the next message."""
@@ -612,8 +615,16 @@ class ChatTerminal:
     async def _take_mail(self) -> None:
         """Begin a turn with what was written on the page while nothing is at work here."""
         session = self.session
-        if session is None or self.is_running or not await asyncio.to_thread(session.has_mail):
+        if session is None or self.is_running or time.monotonic() < self._no_mail_until:
+            return
+        if not await asyncio.to_thread(session.has_mail):
             return
         free = self._line is None and not self.is_running and not self.leaving and session is self.session
         if free and not session.is_running:
-            self._turn = asyncio.create_task(self._finish_turn(session.prompt_mail()))
+            self._turn = asyncio.create_task(self._prompt_mail(session))
+
+    async def _prompt_mail(self, session: Session) -> None:
+        before = session.run
+        await self._finish_turn(session.prompt_mail())
+        if session.run is before:  # it could not be taken: not tried again at once
+            self._no_mail_until = time.monotonic() + MAIL_PAUSE

@@ -60,7 +60,10 @@ def tool_constants(source: Path) -> Iterator[tuple[str, str]]:
         SystemExit: a tool is made where nobody could find it.
     """
     for file in sorted(source.glob("**/*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        if "Tool(" not in text:  # most files: they need not be parsed
+            continue
+        tree = ast.parse(text)
         place = file.relative_to(source).as_posix()
         kept = {id(node.value): node for node in tree.body if isinstance(node, ast.Assign)}
         for node in ast.walk(tree):

@@ -1229,6 +1229,85 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {"whole_lines": True},
         "\ta()\n\n\tc()\n\t\tb()\n",
     ),
+    "a blank line that the file lacks stays above what is added: between two ends": (
+        "  :ok\nend\nend\n",
+        "  :ok\nend\n\nend\n",
+        "  :ok\nend\n\ndef cd\nend\n",
+        {},
+        "  :ok\nend\n\ndef cd\nend\n",
+    ),
+    "a blank line that the file lacks stays above what is added": (
+        "a\nb\n",
+        "a\n\nb\n",
+        "a\n\nnew\nb\n",
+        {"whole_lines": True},
+        "a\n\nnew\nb\n",
+    ),
+    "a line of the block that the line above opens: Go": (
+        "\t} else if c {\n\treturn h\n",
+        "return h",
+        "\tx = 1\n\t}\n\treturn h",
+        {},
+        "\t} else if c {\n\t\tx = 1\n\t}\n\treturn h\n",
+    ),
+    "a line of the block that the line above opens: JavaScript": (
+        "    const s = e();\n    if (!s) {\n    const d = s();\n    go();\n",
+        "const d = s();",
+        "    return false;\n    }\n    const d = s();",
+        {},
+        "    const s = e();\n    if (!s) {\n        return false;\n    }\n    const d = s();\n    go();\n",
+    ),
+    "patterns of a shell's case stand at its column": (
+        'f()\n{\n  case "$X" in\n    A=yes\n    ;;\n  *)\n    A=no\n    ;;\n  esac\n}\n',
+        'case "$X" in',
+        'case "$X" in\n  auto)\n    A=t\n    ;;\n  always)',
+        {},
+        'f()\n{\n  case "$X" in\n  auto)\n    A=t\n    ;;\n  always)\n    A=yes\n    ;;\n'
+        "  *)\n    A=no\n    ;;\n  esac\n}\n",
+    ),
+    "SQL's select begins no block": (
+        "UPDATE p\nFROM (\n  VALUES\n) AS u,\nLATERAL (\n  SELECT a FROM b\n$$;\n",
+        "SELECT a FROM b",
+        "SELECT a FROM b\n) ls\nWHERE oid = 1;\n\nPERFORM x;\nEND",
+        {},
+        "UPDATE p\nFROM (\n  VALUES\n) AS u,\nLATERAL (\n  SELECT a FROM b\n) ls\nWHERE oid = 1;\n"
+        "\nPERFORM x;\nEND\n$$;\n",
+    ),
+    "new text with a string over several lines: Perl q{}": (
+        "f {\n    a();\n    b();\n}\n",
+        "a();\n",
+        "a();\nmy $y = q{line one\n  two};\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "a new comma of code beside a full-width one of a comment": (
+        "f(1)  # 好，对\n",
+        "f(1)  # 好,对\n",
+        "f(1, 2)  # 好,对\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "a new colon of code beside a full-width one of a comment": (
+        "f(1, 2)  # 说明：一\n",
+        "f(1, 2)  # 说明:一\n",
+        "f({a: 1}, 2)  # 说明:一\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "new text with a string over several lines: Elixir sigil": (
+        "f {\n    a();\n    b();\n}\n",
+        "a();\n",
+        "a();\ny = ~s(line one\n  two)\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "a new comma of prose is full-width as the others": (
+        "好，对\n",
+        "好,对\n",
+        "好,对,再\n",
+        {"whole_lines": True},
+        "好，对，再\n",
+    ),
 }
 
 

@@ -458,7 +458,8 @@ def _can_stand_beside(body: str) -> bool:
     """Tell whether a line may stand right below one that opens a block, at its column."""
     marks = (CLOSER, LABEL, ITEM, _THEN)
     is_bracket = body[0] in "{[(" and not body.startswith(("{%", "{{"))
-    return is_bracket or any(mark.match(body) for mark in marks)
+    is_pattern = body.endswith(")") and count_open(body) < 0  # of a shell's case
+    return is_bracket or is_pattern or any(mark.match(body) for mark in marks)
 
 
 def _is_whole_comment(body: str) -> bool:

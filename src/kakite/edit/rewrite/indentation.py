@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _HERE_END = re.compile(r"[A-Za-z_]\w*")
 _WORD_BLOCK = (
     r"(?i)^(?:(?:async|local|private|public)\s+)?(?:begin|case|class|def|defmodule|for|foreach|function!?|if|loop"
-    r"|module|repeat|select|switch|try|unless|until|while)\b(?!.*\b(?:end|fi|done)\b).*"
+    r"|module|repeat|select\s+case|switch|try|unless|until|while)\b(?!.*\b(?:end|fi|done)\b).*"
     r"|^.*(?:\bdo(?:\s*\|[^|]*\|)?|[=(,:] function\s*\([\w\s,.*]*\))$"
 )
 _WORD_END = r"(?i)^(?:end\w*|fi|done|esac)\b(?!\s*=[^=])"
@@ -170,7 +170,8 @@ def _has_indent_of_file(
         return False
     if lines[0] != of and of in further:  # unless it goes on with a deeper block above
         above = find_context(view, place).above.last_solid
-        if get_column(above) >= get_column(missing + lines[0]):
+        is_body = is_left_open(above) and get_column(lines[0]) <= get_column(above)
+        if is_body or get_column(above) >= get_column(missing + lines[0]):
             return False
     if len(search.solid[0]) == 1:
         return bool(further)

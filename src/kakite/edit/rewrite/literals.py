@@ -24,8 +24,11 @@ _LONE_WORD = re.compile(_LONE.replace("WORD", r"[A-Za-z_]\w*"), re.MULTILINE)
 _TRIPLE = re.compile(r"\"{3}|'{3}")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _PRE = re.compile(r"<(pre|textarea)\b", re.IGNORECASE)
-_PERCENT = re.compile(r"(?:(?:^|[\s(,\[{=!&|])%(?P<kind>[qQwWiIrx])|[(,\[{=]\s*%)(?P<sign>[(\[{<])")
-"""What begins a literal of Ruby with brackets around it. A list of words is one, too."""
+_PERCENT = re.compile(
+    r"(?:(?:^|[\s(,\[{=!&|])(?:%(?P<kind>[qQwWiIrx])|~(?P<sigil>[a-zA-Z])|q(?:[qx]|(?=[{\[<])))|[(,\[{=]\s*%)"
+    r"(?P<sign>[(\[{<])"
+)
+"""What begins a literal of Ruby, Elixir or Perl with brackets around it. A list of words is one, too."""
 _STRING = re.compile(
     r"(?:[=(,\[{:]\s*|\b(?:die|echo|print\w*|puts|raise|return|throw|yield|(?i:select))\s+|\((?:def|set)\s*\w*\s|\s(?=\[=*\[\S))"
     r"(?:[A-Za-z@$]{0,2}(?P<sign>#*)(?P<quote>[\"'])|\[(?P<level>=*)\[)"
@@ -40,7 +43,7 @@ _MARGIN = (
 """What begins and ends documentation and here-documents of which a part stands at the margin, and markup."""
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _MARKS = (
-    *("<<", '"""', "'''", "`", "~~~", "<pre", "<PRE", "<textarea", "%"),
+    *("<<", '"""', "'''", "`", "~", "<pre", "<PRE", "<textarea", "%", "q{", "q[", "q<", "qq", "qx"),
     *("=begin", "=pod", "=head", "=item", "CDATA", "[[", "[="),
 )
 _HERE = frozenset(["@'", '@"'])

@@ -34,7 +34,7 @@ from kakite.edit.rewrite.indentation import (
 )
 from kakite.edit.rewrite.line_syntax import begins_block
 from kakite.edit.rewrite.literals import find_literals
-from kakite.edit.rewrite.typography import Typography, make_half_width
+from kakite.edit.rewrite.typography import Typography, build_plain_sign, make_half_width
 from kakite.edit.source_text import LINE_END, collect_line_ends, split_lines
 
 if TYPE_CHECKING:
@@ -495,10 +495,9 @@ def _has_more_signs(new: str, pair: Sequence[tuple[str, str]], own: dict[str, st
     typographic one in a comment or a text: what is new may be code.
     """
     sent = "".join(line for line, _ in pair).replace("...", _DOTS)
-    signs = [sign for sign in _SIGNS if (own.get(sign) or sign) != sign]
-    return bool(pair) and any(
-        len(_SIGNS[sign].findall(new)) > len(_SIGNS[sign].findall(sent)) for sign in signs
-    )
+    signs = [sign for sign, other in own.items() if other and other != sign and not sign.isalnum()]
+    found = [_SIGNS.get(sign) or build_plain_sign(sign) for sign in signs if sign.isascii() or sign in _SIGNS]
+    return bool(pair) and any(len(sign.findall(new)) > len(sign.findall(sent)) for sign in found)
 
 
 def _build_character_table(pairs: Sequence[tuple[str, str]], new: str) -> dict[str, str | None]:
@@ -590,6 +589,8 @@ def replace_rows(
                 low, high, lines = _merge_blanks(view, low, high, following, lines)
             elif _is_blank_lost(view, rows, pairs, step, new):
                 lines = [*lines, ""]
+            elif _is_blank_lost_above(view, rows, pairs, step, new):
+                lines = ["", *lines]
             elif low == len(view.lines) and lines and view.text.endswith(("\n", "\r")):
                 # Behind a blank line of SEARCH that the end of the text stands for.
                 lines = ["", *(lines if lines[-1].strip(BLANKS) else lines[:-1])]
@@ -619,6 +620,20 @@ def _is_blank_lost(
         return False
     has_more = any(row is not None for row in pairs[step.old_end :])
     return has_more and not new[step.new_end].strip(BLANKS)
+
+
+def _is_blank_lost_above(
+    view: IndexedText, rows: Sequence[int], pairs: Sequence[int | None], step: AlignOp, new: Sequence[str]
+) -> bool:
+    """Tell whether the blank line above added lines is one that SEARCH has, and the text has not."""
+    is_added = step.new_start < step.new_end and not any(view.keys[row] for row in rows)
+    if not is_added or not new[step.new_start].strip(BLANKS) or step.new_start == 0:
+        return False
+    above = pairs[: step.old_start]
+    is_between = any(row is not None for row in above) and any(
+        row is not None for row in pairs[step.old_end :]
+    )
+    return is_between and above[-1] is None and not new[step.new_start - 1].strip(BLANKS)
 
 
 def _merge_blanks(

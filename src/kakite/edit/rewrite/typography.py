@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 _PIECE = re.compile(r"\.{3}|(?:\w|[\u0300-\u036f\u3099\u309a])+|\s|[^\w\s]")
 """Words, blanks and signs; three dots are one sign, and so is an accent a part of its word."""
 _FULL_WIDTH = re.compile("[\uff01-\uff5e]")
-_WIDE = re.compile(
+_WIDE_CHARACTER = (
     "[\u1100-\u11ff\u2e80-\u2fff\u3001-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
+_WIDE = re.compile(_WIDE_CHARACTER)
 """Han, kana and Hangul: beside them full-width signs are at home."""
 _QUOTES = frozenset("'\"")
 _PLAIN = _QUOTES | {"-", " "}
@@ -52,6 +53,11 @@ def make_half_width(line: str, known: Iterable[str], text: str) -> str | None:
             return None
         written[at] = CONFUSABLES[sign]
     return "".join(written)
+
+
+def build_plain_sign(sign: str) -> re.Pattern[str]:
+    """Return what finds a sign that has neither Han, kana nor Hangul beside it."""
+    return re.compile(f"(?<!{_WIDE_CHARACTER}){re.escape(sign)}(?!{_WIDE_CHARACTER})")
 
 
 class Typography:

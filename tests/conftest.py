@@ -41,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let no test be skipped in CI but for a reason that is listed, and take the lane's tests alone."""
     if (name := str(config.getoption("lane"))) != "all":
         config.pluginmanager.register(lanes.Lane(name), "lane")
+    if deadline := lanes.find_deadline(os.environ):
+        config.pluginmanager.register(deadline, "deadline")
     if (skips := watcher(os.environ)) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(skips, "skips")
 

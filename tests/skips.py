@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.lanes import NO_TIME, find_deadline
+
 ALLOWED = (
     r"root may read everything",
     r"plain text has no form that could be broken",
@@ -64,4 +66,6 @@ def watcher(environ: Mapping[str, str]) -> Skips | None:
     """Return the plugin where this is CI (``CI`` is set); None on a person's machine."""
     if not environ.get("CI"):
         return None
-    return Skips((*ALLOWED, NO_CLIS) if environ.get("KAKITE_CLIS") == "absent" else ALLOWED)
+    more = [NO_CLIS] if environ.get("KAKITE_CLIS") == "absent" else []
+    more += [re.escape(NO_TIME)] if find_deadline(environ) else []
+    return Skips((*ALLOWED, *more))

@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.engines import ROOT
+from tests.lanes import NO_TIME
 
 CONFTEST = """
 import os
+from tests.lanes import find_deadline
 from tests.skips import watcher
 def pytest_configure(config):
+    if deadline := find_deadline(os.environ):
+        config.pluginmanager.register(deadline)
     if (found := watcher(os.environ)) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(found)
 """
@@ -67,3 +71,18 @@ def test_a_coding_cli_may_be_missing_only_where_that_is_said(tmp_path: Path) -> 
     missing = skipping("`codex` is not installed: `make clis` does it")
     assert outcome(tmp_path, missing, CI="true")[0] == 1
     assert outcome(tmp_path, missing, CI="true", KAKITE_CLIS="absent")[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("several", [(), ("-n", "2")], ids=["one_process", "several"])
+def test_what_has_not_begun_at_the_deadline_is_skipped_and_counted(
+    tmp_path: Path, several: tuple[str, ...]
+) -> None:
+    text = "def test_late(): open('run', 'w').close()\n"
+    code, told = outcome(tmp_path, text, "-rs", *several, CI="true", KAKITE_TESTS_UNTIL="1")
+    assert code == 0
+    assert "[2]" in told
+    assert NO_TIME in told
+    assert not (tmp_path / "run").exists()
+    assert outcome(tmp_path, text, *several, CI="true", KAKITE_TESTS_UNTIL="99999999999")[0] == 0
+    assert (tmp_path / "run").exists(), "before it, everything runs"

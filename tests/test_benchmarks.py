@@ -192,7 +192,7 @@ def test_the_readmes_say_of_each_real_group_what_was_measured(place: Path) -> No
             said += [f"{max(rights):.0f} %", f"{max(wrongs):.{0 if max(wrongs) >= 10 else 1}f} %"]
             assert [each for each in said if each not in row] == [], (name, group)
             if name == "README.md":
-                assert f" {files:,} wrong files".replace(",", " ") in row
+                assert f" {files:,} wrong file{'s' if files != 1 else ''}".replace(",", " ") in row
 
 
 def test_the_readmes_sum_up_nothing_of_the_groups_of_our_own_making(place: Path) -> None:

@@ -484,7 +484,7 @@ def test_commands_that_come_with_kakite_send_a_message(home: Path, project: Path
         chatting(server, home, project) as screen,
     ):
         screen.press("/rev")
-        screen.wait_for_bottom("Review what is not committed")
+        screen.wait_for_bottom("Review uncommitted changes")
         screen.press(CTRL_C)
         screen.press("/init be brief" + ENTER)
         screen.wait_for("Written.")

@@ -19,7 +19,6 @@ from kakite.cli.exit_codes import run_until_signal
 from kakite.cli.options import GivenFlags, add_setting_options
 from kakite.cli.session_setup import SessionPlace
 from kakite.errors import ExternalError, UsageError
-from kakite.http.shutdown import end_process
 
 if TYPE_CHECKING:
     from kakite.agent.acp.transport import LineTransport
@@ -88,6 +87,8 @@ async def _serve(factory: _SettingsFactory) -> None:
 
 def _end_in_time() -> None:
     """End the process soon, whatever hangs, also a thread, which nobody can cancel: the editor is gone."""
+    from kakite.http.shutdown import end_process
+
     killer = threading.Timer(END_TIMEOUT, end_process, [0])
     killer.daemon = True
     killer.start()
@@ -105,6 +106,7 @@ async def _serve_sessions(
     from acp import run_agent, schema
 
     from kakite.agent.acp.agent import AcpAgent
+    from kakite.http.shutdown import end_process
 
     agent: Any = AcpAgent(factory)  # its methods are found by name
     agent.note_client(schema.ClientCapabilities.model_validate(capabilities))

@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,18 @@ class Acpx:
         return await read_messages(await self.start(*words), code)
 
     async def wait_until_gone(self) -> None:
-        """Wait until neither the agent nor the process that kept it is there."""
-        await until(lambda: not list_processes("acp", self.server.openai_url))
+        """Wait until neither the agent nor the process that kept it is there: that one takes the next prompt
+        with the permissions of the first, or refuses it where it is about to end.
+        """
+        await until(lambda: not (list_processes("acp", self.server.openai_url) or self._list_owners()))
+
+    def _list_owners(self) -> list[int]:
+        return [each for each in list_processes("__queue-owner") if self._is_own(each)]
+
+    def _is_own(self, process: int) -> bool:
+        with suppress(OSError):  # it may have ended meanwhile
+            return os.fsencode(self.node.folder) in Path(f"/proc/{process}/environ").read_bytes()
+        return False
 
 
 async def read_messages(process: asyncio.subprocess.Process, code: int = 0) -> list[Any]:
@@ -103,6 +114,7 @@ async def test_acpx_cancels_a_command_and_a_refusal_changes_nothing(node: Node, 
         messages = await read_messages(turn)
         assert messages[-1]["result"]["stopReason"] == "cancelled"
         os.close(gate)
+        await acpx.wait_until_gone()
         refused = await acpx.run("--deny-all", "prompt", "make a 2", code=5)  # all was denied
         assert refused[-1]["result"]["stopReason"] == "end_turn"
         assert (root / "a.py").read_text(encoding="utf-8") == "a = 1\n"

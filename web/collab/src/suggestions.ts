@@ -155,6 +155,11 @@ export function show(view: EditorView, suggestions: Suggestion[]): void {
   view.dispatch({ effects: given.of({ suggestions }) });
 }
 
+/** Whether the text is what it was, or the server knows what became of it. What was just accepted is neither. */
+function isUnsettled(doc: Text, { suggestion, from, to }: Placed): boolean {
+  return suggestion.status === "changed" || doc.sliceString(from, to) === suggestion.search;
+}
+
 /** Put the caret at a suggestion. */
 export function enter(view: EditorView, id: string, focus = true): void {
   const found = view.state.field(reviewing).placed.find((each) => each.suggestion.id === id);
@@ -166,7 +171,7 @@ export function enter(view: EditorView, id: string, focus = true): void {
 /** Go to the next or the previous one, round the end. Returns whether there is any. */
 export function step(view: EditorView, by: 1 | -1): boolean {
   const { placed, active } = view.state.field(reviewing);
-  const found = placed.filter((each) => each.found);
+  const found = placed.filter((each) => each.found && isUnsettled(view.state.doc, each));
   if (!found.length) return false;
   const { head } = view.state.selection.main;
   const now = found.findIndex((each) => each.suggestion.id === active);

@@ -360,9 +360,8 @@ def _stands_for(gone: Sequence[str], loss: _Loss, new: Sequence[str], at: int, f
     body = new[at].strip(BLANKS)
     if not _DOTS_ALONE.fullmatch(body):
         said = (_get_comment_text(body) or body).strip(_AROUND).lower()
-        return (
-            loss.left > 0 and _PHRASE.fullmatch(said) is not None and weigh_evidence(said) == Evidence.CLEAR
-        )
+        is_phrase = _PHRASE.fullmatch(said) is not None and weigh_evidence(said) == Evidence.CLEAR
+        return is_phrase and (loss.left > 0 or (bool(gone) and not loss.fresh_below))
     if body.startswith("...") and _can_be_code(new, at):
         return False
     is_comment_lost = any(map(is_comment_like, gone)) and not any(is_comment_like(new[row]) for row in fresh)

@@ -37,7 +37,7 @@ _STATE = re.compile(
 )
 _ALONE = re.compile(
     r"unchanged|(?:un|not )modified|(?:keep )?(?:the )?(?:rest|existing|remaining)|snip(?:ped)?|etc|and so on"
-    r"|ditto|omitted(?: for brevity)?|(?:same )?as (?:before|above)|see original|no changes?(?: here)?"
+    r"|remains?|(?:keep|leave)(?: (?:this|it|these|them|all))?|ditto|omitted(?: for brevity)?|(?:same )?as (?:before|above)|see original|no changes?(?: here)?"
     r"|\d+ more \w+|lines? \d+(?: ?(?:-|–|to) ?\d+)?"
 )
 _HINT = re.compile(r"\b(?:keep|kept|below|above|before|brevity|etc|ditto|snip|so on|\w+ here$)\b")

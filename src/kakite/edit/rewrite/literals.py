@@ -30,7 +30,7 @@ _PERCENT = re.compile(
 )
 """What begins a literal of Ruby, Elixir or Perl with brackets around it. A list of words is one, too."""
 _STRING = re.compile(
-    r"(?:[=(,\[{:]\s*|\b(?:die|echo|print\w*|puts|raise|return|throw|yield|(?i:select))\s+|\((?:def|set)\s*\w*\s|\s(?=\[=*\[\S))"
+    r"(?:[=(,\[{:]\s*|\b(?:die|echo|print\w*|puts|raise|return|throw|yield|(?i:select))\s+|\((?:def|set)\w*\s+(?:[\w*:-]+\s+)?|\s(?=\[=*\[\S))"
     r"(?:[A-Za-z@$]{0,2}(?P<sign>#*)(?P<quote>[\"'])|\[(?P<level>=*)\[)"
 )
 """What may begin a string over several lines, behind a sign or a word of code."""

@@ -178,6 +178,28 @@ def test_what_says_that_it_stands_for_code_does_so_beside_new_code(line: str, ne
     assert code_of(FOUR, FOUR, f"def f(x):\n{new}    {line}\n{end}") == "placeholder"
 
 
+TESTED = 'test("a", () => {\n  x = go(1)\n  same(x, 1)\n})\ntest("b", () => {\n  x = go(2)\n'
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "rest of function",
+        "existing assertions",
+        "other tests remain unchanged",
+        "elided",
+        "elided for clarity",
+        "not changed",
+        "keep this",
+        "everything else stays the same",
+    ],
+)
+def test_what_says_nothing_else_stands_for_code_behind_new_code_that_looks_like_it(words: str) -> None:
+    replace = 'test("a", () => {\n  x = go(1)\n  same(x, 1)\n})\ntest("c", () => {\n  x = go(3)\n'
+    assert code_of(TESTED, TESTED, f"{replace}  // {words}\n") == "placeholder"
+    assert code_of(TESTED, TESTED, f"{replace}  // {words} and time out\n") == ""
+
+
 def test_a_brace_below_a_placeholder_is_not_what_it_stands_for() -> None:
     search = IN_C[IN_C.index("    p(1)") :]
     assert code_of(IN_C, search, "    p(2);\n  // existing code\n}\n") == "placeholder"

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from kakite.edit.changes import count_common_prefix
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.rewrite.docstrings import find_docstrings, find_explanations
-from kakite.edit.rewrite.elision_words import DOTS, Evidence, is_about, is_unchanged_note, weigh_evidence
+from kakite.edit.rewrite.elision_words import (
+    DOTS,
+    Evidence,
+    is_about,
+    is_elision_alone,
+    is_unchanged_note,
+    weigh_evidence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -360,8 +367,10 @@ def _stands_for(gone: Sequence[str], loss: _Loss, new: Sequence[str], at: int, f
     body = new[at].strip(BLANKS)
     if not _DOTS_ALONE.fullmatch(body):
         said = (_get_comment_text(body) or body).strip(_AROUND).lower()
-        is_phrase = _PHRASE.fullmatch(said) is not None and weigh_evidence(said) == Evidence.CLEAR
-        return is_phrase and (loss.left > 0 or (bool(gone) and not loss.fresh_below))
+        is_phrase = _PHRASE.fullmatch(said) or is_elision_alone(said)
+        return bool(is_phrase and weigh_evidence(said) == Evidence.CLEAR) and (
+            loss.left > 0 or (bool(gone) and not loss.fresh_below)
+        )
     if body.startswith("...") and _can_be_code(new, at):
         return False
     is_comment_lost = any(map(is_comment_like, gone)) and not any(is_comment_like(new[row]) for row in fresh)

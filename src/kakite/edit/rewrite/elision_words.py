@@ -28,7 +28,7 @@ _FEW_OFTEN_SAID = 5
 _WHAT = re.compile(
     r"\b(?:code|functions?|methods?|class(?:es)?|files?|implementation|logic|body|contents?|lines?|components?"
     r"|markup|styles?|imports?|sections?|handlers?|validation|modules?|script|definitions?|statements?|blocks?"
-    r"|elements?|cases?|parts?|stuff)\b"
+    r"|elements?|cases?|tests?|assertions?|parts?|stuff)\b"
 )
 _STATE = re.compile(
     r"\b(?:unchanged|unmodified|untouched|unaltered|same|as is|as before|identical|stays?|remains?|continues?"
@@ -36,11 +36,13 @@ _STATE = re.compile(
     r"|not changed|no changes?)\b"
 )
 _ALONE = re.compile(
-    r"unchanged|(?:un|not )modified|(?:keep )?(?:the )?(?:rest|existing|remaining)|snip(?:ped)?|etc|and so on"
-    r"|remains?|(?:keep|leave)(?: (?:this|it|these|them|all))?|ditto|omitted(?: for brevity)?|(?:same )?as (?:before|above)|see original|no changes?(?: here)?"
+    r"(?:un|not )(?:changed|modified)|(?:keep )?(?:the )?(?:rest|existing|remaining)|snip(?:ped)?|etc"
+    r"|and so on|remains?|(?:keep|leave)(?: (?:this|it|these|them|all))?|ditto|(?:same )?as (?:before|above)"
+    r"|see original"
+    r"|(?:omitted|elided|skipped)(?: for (?:brevity|clarity))?|no changes?(?: here)?"
     r"|\d+ more \w+|lines? \d+(?: ?(?:-|–|to) ?\d+)?"
 )
-_HINT = re.compile(r"\b(?:keep|kept|below|above|before|brevity|etc|ditto|snip|so on|\w+ here$)\b")
+_HINT = re.compile(r"\b(?:keep|kept|below|above|before|brevity|clarity|etc|ditto|snip|so on|\w+ here$)\b")
 _CODE_ANYWHERE = re.compile(
     r"\b(?:co|ko)d(?:e|es|ice|igo|icul|ul|u|un|en|owi|om)?\b|\bcódigo\b|\bkood|\bкод|κώδικ|コード|代码|코드"
     r"|कोड|קוד|كود|โค้ด"
@@ -63,6 +65,7 @@ _FOREIGN = re.compile(
 _ENGLISH = re.compile(
     r"\b(?:the|a|an|to|of|is|are|be|for|in|and|or|with|from|if|by|on|this|that|not|it|its|when|we|you|so|at)\b"
 )
+_FILLER = re.compile(r"\b(?:else|here|more|there|leave)\b")
 _LETTERS = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[^\W\d_]+")
 _PLAIN_WORDS = re.compile(r"[a-z]+(?: [a-z]+)+[.!]?")
@@ -108,6 +111,14 @@ def weigh_evidence(said: str) -> Evidence:
 def is_unchanged_note(said: str) -> bool:
     """Tell whether a text says that something stays as it is, or is left out."""
     return bool(_STATE.search(said.lower()))
+
+
+def is_elision_alone(said: str) -> bool:
+    """Tell whether a text has no other words than those that say that something stays, or is left out."""
+    left = said.lower()
+    for words in (_STATE, _WHICH, _WHAT, _HINT, _ENGLISH, _FILLER):
+        left = words.sub("", left)
+    return not _LETTERS.search(left)
 
 
 def is_about(said: str, code: str) -> bool:

@@ -62,8 +62,8 @@ def refusal(
             "x\n\t\t\ty\n\t\t\t\tz\n",
         ),
         # a line moves before what is left out
-        # a blank line of SEARCH that the file does not have, before something new
-        ("a\nb\n", "a\n\nb\n", "a\n\nnew\nb\n", "a\nnew\nb\n"),
+        # a blank line of SEARCH that the file does not have stays beside something new
+        ("a\nb\n", "a\n\nb\n", "a\n\nnew\nb\n", "a\n\nnew\nb\n"),
         # the file's blank line stays beside what is inserted
         ("a\n\nb\n", "a\nb\n", "a\nnew\nb\n", "a\nnew\n\nb\n"),
         ("a\n\nb\n", "a\nb\n", "a\nnew\n\nb\n", "a\n\nnew\n\nb\n"),
@@ -368,7 +368,7 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "Intro.\n# Head\n",
             "Intro.\n\n# Head\n",
             "Intro.\n\nMore.\n\n# Head\n",
-            "Intro.\nMore.\n\n# Head\n",
+            "Intro.\n\nMore.\n\n# Head\n",
         ),
         # a column of the old line is none of the new one
         (

@@ -65,6 +65,8 @@ _BESIDE = re.compile(
     rf"|[{{{{,]\s*(?P<dots>{DOTS})\s*\}})"
 )
 """A comment behind or within code, or dots for the rest of what braces hold."""
+_SIGN = re.compile(r"[#…⋮⋯・。．]|/[*/]|--|\.\.\.|\. \. \.")
+"""What each of these has: without it the search, which is slow, need not be begun."""
 _PHRASE = re.compile(r"(?:the )?(?:rest of (?:the |your )?|existing |remaining )[a-z]+", re.I)
 _PLAIN = re.compile(r"[a-z]+(?: [a-z]+)*")
 _STUBS = frozenset(["pass", "...", "pass;", "{", "}", ";"])
@@ -102,17 +104,18 @@ def find_placeholder(old: Sequence[str], new: Sequence[str], budget: WorkBudget)
     fresh = [at for at, line in enumerate(new) if line not in there]
     if not fresh:
         return ""
-    known = {line.strip(BLANKS) for line in old}
     docstrings = find_docstrings(new)
     prose = find_explanations(new).union(*(one.words for one in docstrings))
     marks_in_prose = [at for at in fresh if at in prose and _is_bare_mark(new[at])]
-    fresh = [at for at in fresh if new[at].strip(BLANKS) not in known]
-    candidates = [at for at in fresh if _can_be_mark(new[at])]
-    if not candidates and not any(map(_can_be_mark, new)):
+    empty_rows = {at for one in docstrings if one.is_empty for at in one.rows}
+    fresh = [at for at in fresh if at in empty_rows or _can_be_mark(new[at])]
+    if not (fresh or marks_in_prose):
         return ""
     if marks_in_prose and (found := _find_lossy_prose(old, new, prose, marks_in_prose)):
         return found
-    empty_rows = {at for one in docstrings if one.is_empty for at in one.rows}
+    known = {line.strip(BLANKS) for line in old}
+    fresh = [at for at in fresh if new[at].strip(BLANKS) not in known]
+    candidates = [at for at in fresh if _can_be_mark(new[at])]
     empty = [at for at in fresh if at in empty_rows]
     budget.spend(_PER_CODE_LINE * (len(old) + len(new)))
     if empty and (found := _find_lossy_docstring(old, new, empty, budget)):
@@ -137,7 +140,7 @@ def find_placeholder(old: Sequence[str], new: Sequence[str], budget: WorkBudget)
 
 def _can_be_mark(line: str) -> bool:
     """Tell whether a line begins as marks do, or has a comment beside code."""
-    return bool(_CANDIDATE.match(line) or _BESIDE.search(line[:_LONGEST]))
+    return bool(_CANDIDATE.match(line) or (_SIGN.search(line) and _BESIDE.search(line[:_LONGEST])))
 
 
 def _find_lossy_docstring(

@@ -88,6 +88,9 @@ def find_literals(lines: Sequence[str], below: str | None = None) -> list[Litera
 
 def _find_odd_quotes(lines: Sequence[str]) -> Iterator[int]:
     """Yield the lines that may leave a quoted string open."""
+    text = "\n".join(lines)
+    if '"' not in text and "'" not in text:
+        return
     for at, line in enumerate(lines):
         if line.count('"') % 2 or line.count("'") % 2 or line[-2:] in _HERE:
             yield at

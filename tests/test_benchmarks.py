@@ -359,7 +359,9 @@ def test_one_benchmark_runs_by_itself_and_keeps_what_it_found(place: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", ["turns 2 --think 0", "turns --engine temporal 2 --think 0"])
-def test_a_worker_is_measured_by_what_it_is_made_of(words: str, tmp_path: Path) -> None:
+def test_a_worker_is_measured_by_what_it_is_made_of(words: str, tmp_path: Path, proof: bool) -> None:
+    if not proof:
+        pytest.skip("takes minutes; `make proof` does it")
     script = ROOT / "benchmarks" / "agent" / "worker.py"
     found = tmp_path / "found.json"
     ran = subprocess.run(
@@ -375,7 +377,9 @@ def test_a_worker_is_measured_by_what_it_is_made_of(words: str, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_session_is_measured_behind_each_of_its_fronts(tmp_path: Path) -> None:
+def test_a_session_is_measured_behind_each_of_its_fronts(tmp_path: Path, proof: bool) -> None:
+    if not proof:
+        pytest.skip("takes minutes; `make proof` does it")
     found = tmp_path / "found.json"
     words = ["--turns", "8", "--files", "30", "--sandbox", "local", "--json", str(found)]
     ran = subprocess.run(

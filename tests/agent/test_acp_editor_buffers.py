@@ -67,8 +67,9 @@ async def test_what_commands_can_only_read_is_not_written_here_either(tmp_path: 
     editor = BufferEditor(project, "/inside", buffers, EditorOptions(), environ, sealed=(".git", ".githooks"))
     await editor.start()
     try:
-        for path in (".githooks/pre-commit", "/inside/.githooks/new"):
-            arguments = {"command": "create", "path": path, "file_text": "evil\n"}
+        changed = {"command": "str_replace", "path": ".githooks/pre-commit", "old_str": "0", "new_str": "1"}
+        created = {"command": "create", "path": "/inside/.githooks/new", "file_text": "evil\n"}
+        for arguments in (changed, created):
             result = await editor.call(ToolCall(id="1", name="text_editor", arguments=arguments))
             assert (result.is_error, result.code) == (True, "write_denied")
     finally:

@@ -346,7 +346,8 @@ def test_what_only_looks_like_the_place_is_refused(text: str, search: str, repla
             "        a,\n    )\n\n\ndef g():\n    return f(\n        a,\n    )\n",
             "    return f(\n        a,\n    )\n\n\ndef g():\n    return f(\n        a,\n    )\n",
         ),
-        ("f(\n    a\n    )\n\n\nb\n", "  )\n\n\nb\n", "    )\n", "f(\n    a\n      )\n"),
+        # the first line of REPLACE is the file's to the letter
+        ("f(\n    a\n    )\n\n\nb\n", "  )\n\n\nb\n", "    )\n", "f(\n    a\n    )\n"),
         # blanks after the last line end are not taken out of the indentation of a line that stays
         ("    a = 1\n    c\n", "    a = 1\n    ", "    b\n", "    b\nc\n"),
         ("    a = 1\n        c\n", "    a = 1\n    ", "    b\n", "    b\n    c\n"),

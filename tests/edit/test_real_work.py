@@ -637,7 +637,7 @@ def test_blocks_show_where_new_lines_stand(text: str, search: str, replace: str,
     assert apply(text, [Edit(search=search, replace=replace)]).text == wanted
 
 
-REFUSED = {"near_miss", "not_found", "indentation_unclear", "already_applied", "placeholder"}
+REFUSED = {"near_miss", "not_found", "indentation_unclear", "already_applied", "placeholder", "no_effect"}
 WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
     # SEARCH lost the indentation of its first line, REPLACE has it
     "only SEARCH lost the first indentation": (
@@ -1307,6 +1307,72 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         "好,对,再\n",
         {"whole_lines": True},
         "好，对，再\n",
+    ),
+    "one line with the file's indentation of several levels: Python": (
+        "class A:\n    def f(self):\n        class B:\n            def g(self):\n"
+        "                return 10\n        app = B(1)\n        return app\n",
+        "app = B(1)",
+        "        app = B(2)",
+        {},
+        "class A:\n    def f(self):\n        class B:\n            def g(self):\n"
+        "                return 10\n        app = B(2)\n        return app\n",
+    ),
+    "one line with the file's indentation of several levels: XML": (
+        "<a>\n    <b>\n        <c>1</c>\n        <type>pom</type>\n    </b>\n</a>\n",
+        "<type>pom</type>",
+        "        <type>jar</type>",
+        {},
+        "<a>\n    <b>\n        <c>1</c>\n        <type>jar</type>\n    </b>\n</a>\n",
+    ),
+    "the first line of REPLACE is the file's to the letter": (
+        'locals {\n  region = "eu"\n}\n\n',
+        'region = "eu"\n}\n',
+        '  region = "eu"\n\n  tags = {\n    A = 1\n  }\n}\n',
+        {},
+        'locals {\n  region = "eu"\n\n  tags = {\n    A = 1\n  }\n}\n\n',
+    ),
+    "new lines above that could not stand behind the indentation": (
+        "def f(m):\n    if m:\n        return 1\n    return 2\n",
+        "return 2",
+        "    if x:\n        return 3\n    return 2",
+        {},
+        "def f(m):\n    if m:\n        return 1\n    if x:\n        return 3\n    return 2\n",
+    ),
+    "a line of a block at column 0 that fits nowhere better": (
+        "SELECT CASE x\n         WHEN 4 THEN 'a'\n         WHEN 5 THEN 'b'\n         END AS phase\nFROM t;\n",
+        "WHEN 5 THEN 'b'\n",
+        "WHEN 5 THEN 'b'\nWHEN 6 THEN 'c'\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "one line and a blank one are one line: Java": (
+        "class M {\n  private static final Logger log = L.get(M.class);\n\n  int x;\n}\n",
+        "private static final Logger log = L.get(M.class);\n\n",
+        "private static final Logger log = L.get(M.class);\n  private static final U u = A.b(\n      c);\n\n",
+        {"whole_lines": True},
+        "class M {\n  private static final Logger log = L.get(M.class);\n"
+        "  private static final U u = A.b(\n      c);\n\n  int x;\n}\n",
+    ),
+    "SEARCH has part of the indentation, and REPLACE the file's line": (
+        "class A {\n  private M<I> m =\n      new M<I>();\n\n  int x;\n}\n",
+        "    new M<I>();\n",
+        "      new M<I>();\n",
+        {},
+        None,
+    ),
+    "a blank line that the file has is not written once more": (
+        "a = 1\nb = 2\n}\n\n\nc\n",
+        "a = 1\nb = 2\n}\n\nc\n",
+        "a = 9\nb = 2\n}\n\n\nc\n",
+        {"whole_lines": False},
+        "a = 9\nb = 2\n}\n\n\nc\n",
+    ),
+    "words that say that code is not shown": (
+        "f(a)\ng(a)\nh(a)\ni(a)\n",
+        "f(a)\ng(a)\nh(a)\ni(a)\n",
+        "f(b)\n# not shown\n",
+        {},
+        None,
     ),
 }
 

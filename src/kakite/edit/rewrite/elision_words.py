@@ -33,10 +33,11 @@ _WHAT = re.compile(
 _STATE = re.compile(
     r"\b(?:unchanged|unmodified|untouched|unaltered|same|as is|as before|identical|stays?|remains?|continues?"
     r"|omitted|skipped|elided|truncated|snipped|abbreviated|hidden|collapsed|goes here|not modified"
-    r"|not changed|no changes?)\b"
+    r"|not (?:changed|shown|repeated)|no changes?)\b"
 )
 _ALONE = re.compile(
-    r"(?:un|not )(?:changed|modified)|(?:keep )?(?:the )?(?:rest|existing|remaining)|snip(?:ped)?|etc"
+    r"(?:un|not )(?:changed|modified)|not (?:shown|repeated)(?: here)?"
+    r"|(?:keep )?(?:the )?(?:rest|existing|remaining)|snip(?:ped)?|etc"
     r"|and so on|remains?|(?:keep|leave)(?: (?:this|it|these|them|all))?|ditto|(?:same )?as (?:before|above)"
     r"|see original"
     r"|(?:omitted|elided|skipped)(?: for (?:brevity|clarity))?|no changes?(?: here)?"
@@ -122,10 +123,11 @@ def is_elision_alone(said: str) -> bool:
 
 
 def is_about(said: str, code: str) -> bool:
-    """Tell whether a comment has a word of the code: it tells of that, then."""
-    words = [word for word in _WORD.findall(said.lower()) if len(word) >= _TELLING]
+    """Tell whether a comment has a word of the code, or of its names: it tells of that, then."""
+    words = {word for word in _WORD.findall(said.lower()) if len(word) >= _TELLING}
     parts = (_WHICH, _WHAT, _STATE, _HINT)
-    return any(word in code for word in words if not any(part.fullmatch(word) for part in parts))
+    words = {word for word in words if not any(part.fullmatch(word) for part in parts)}
+    return not words.isdisjoint(_WORD.findall(code))
 
 
 def _is_clear_english(body: str, words: int) -> bool:

@@ -62,6 +62,7 @@ _ENDS_BLOCK = re.compile(
     r"[}\])]|</|\{%-?\s*end|<%-?\s*end|\\end\{|\{\{/"
     r"|(?i:(?:end(?!if$|ef$)\w*|fi|done|esac|else|elif|elseif|elsif|except|finally|rescue|ensure)\b)"
 )
+_CLOSING_TAG = re.compile(r"</([\w:.-]+)")
 _BRACKET_OR_TAG_END = re.compile(r"[}\])]|</")
 _END_WORD = re.compile(rf"\s*{END}")
 _BLOCK_END = re.compile(r"(?:\{|\b(?:then|do))$")
@@ -132,7 +133,8 @@ class _IndentChecker:
 
     def __init__(self, above: LinesAbove, of: int, below: str) -> None:
         self._of, self._below = of, get_column(below)
-        self._is_closed_below = bool(CLOSER.match(below.strip(BLANKS)))
+        self._body_below = below.strip(BLANKS)[:LONGEST]
+        self._is_closed_below = bool(CLOSER.match(self._body_below))
         self._ends_with_word = bool(_END_WORD.match(below))
         self.is_first = True
         """Whether no line has come yet that is more than a remark."""
@@ -205,7 +207,7 @@ class _IndentChecker:
             return not is_below and bool(_ANYWHERE.match(body)) and not BLOCK_WORD.match(body)
         if any(remark < min(self._before, at) for remark in self._remarks):
             return False
-        if is_below and not is_known and _ENDS_BLOCK.match(body) and not self._has_opener(at):
+        if is_below and not is_known and _ENDS_BLOCK.match(body) and not self._has_opener(at, body):
             return False
         if not is_below and not _track_closing(self._blocks, body, at):
             return False
@@ -223,13 +225,15 @@ class _IndentChecker:
         self._head, self._before = body, at
         return True
 
-    def _has_opener(self, at: int) -> bool:
-        """Tell whether what stands last at a column may begin the block that ends there."""
+    def _has_opener(self, at: int, body: str) -> bool:
+        """Tell whether what stands last at a column may begin the block that a line ends there."""
         outer, row = (
             next((row for row in rows if row.column == at), None) for rows in (self._outer, self._rows)
         )
-        if row is None or outer is None or row == outer or not may_open(outer.body):
+        if row is None or outer is None or not may_open(outer.body):
             return True
+        if row == outer:
+            return _can_close(row.body, body)
         return at in self._closed if _ENDS_BLOCK.match(row.body) else may_open(row.body)
 
     def _feed_inside_brackets(self, body: str, at: int) -> bool:
@@ -286,6 +290,8 @@ class _IndentChecker:
             return False
         if _BRACKET_OR_TAG_END.match(body) and not has_open_bracket(head) and not is_tag_open(head):
             return False
+        if at - before == _find_text_in_bracket(head):
+            return True
         is_recipe = line.startswith("\t") and RULE.match(head)
         if is_below and not is_recipe and at - max(before, *columns) > self._step:
             return False
@@ -385,7 +391,8 @@ class _IndentChecker:
         below, which may also be the end of it.
         """
         head = self._head
-        is_deeper = self._before < self._below or (self._is_closed_below and self._before == self._below)
+        is_closed_below = self._is_closed_below and _can_close(head, self._body_below)
+        is_deeper = self._before < self._below or (is_closed_below and self._before == self._below)
         if self._is_apart or not is_deeper or head.endswith(("&&", "||", "|", "\\")):
             return False
         is_word = (BLOCK_WORD.match(head) or DO.search(head)) and not head.endswith(":")
@@ -460,6 +467,23 @@ def _can_stand_beside(body: str) -> bool:
     is_bracket = body[0] in "{[(" and not body.startswith(("{%", "{{"))
     is_pattern = body.endswith(")") and count_open(body) < 0  # of a shell's case
     return is_bracket or is_pattern or any(mark.match(body) for mark in marks)
+
+
+def _can_close(head: str, body: str) -> bool:
+    """Tell whether a line may close what another opens: of tags, that has one of this name."""
+    tag = _CLOSING_TAG.match(body)
+    return tag is None or head[0] != "<" or f"<{tag.group(1)}" in head
+
+
+def _find_text_in_bracket(head: str) -> int:
+    """Return where the text begins behind the last bracket that a line leaves open; -1: nowhere."""
+    depth = 0
+    for at in range(len(head) - 1, -1, -1):
+        depth += (head[at] in ")]}") - (head[at] in "([{")
+        if depth < 0:
+            behind = head[at + 1 :]
+            return at + 1 + len(behind) - len(behind.lstrip(BLANKS)) if behind.strip(BLANKS) else -1
+    return -1
 
 
 def _is_whole_comment(body: str) -> bool:

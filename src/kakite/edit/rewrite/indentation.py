@@ -86,6 +86,8 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
         return "\n".join(lines)
     if len(search.solid[0]) == 1 and _goes_on_comment(lines):
         return "\n".join(place.missing + line if line.strip(BLANKS) else line for line in lines)
+    if lines[0] == search.lines[0] and _ends_comment(view, place, lines[0]):
+        return None  # what comes below it does not have the column of its last line
     first = _classify_first_line(search, place.missing, lines)
     if first == "moved":
         return None
@@ -103,9 +105,8 @@ def _choose_reading(
     if is_whole and lines != there and can_fit(view, place, lines, of):
         return lines
     readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
-    has_both = not place.missing.strip("\t") and "\n  " in view.text
-    if has_both and any(line.startswith("  ") for line in lines[1:]):
-        readings = []  # what is indented by blanks is of another block
+    if _would_mix_blanks(view, place, lines):
+        readings = []
     if lines[0] != sent and lines.count(sent) == 1:  # what is new comes above it, and it stays where it is
         kept = [each for each in readings if each.count(of) > literal.count(of)]
         is_telling = _LETTER.search(sent) or not can_fit(view, place, literal, of)
@@ -126,11 +127,28 @@ def _choose_reading(
     return fitting[0] if len(fitting) == 1 else None
 
 
+def _would_mix_blanks(view: IndexedText, place: MatchLocation, lines: Sequence[str]) -> bool:
+    """Tell whether new lines behind the indentation would have tabs and blanks as nobody means them."""
+    has_both = not place.missing.strip("\t") and "\n  " in view.text
+    if has_both and any(line.startswith("  ") for line in lines[1:]):
+        return True  # what is indented by blanks is of another block
+    return place.missing.endswith(" ") and any(line.startswith("\t") for line in lines[1:])
+
+
 def _goes_on_comment(lines: Sequence[str]) -> bool:
     """Tell whether the second line goes on with the block comment of the first, a column to the right."""
     first, second = lines[0], next((line for line in lines[1:] if line.strip(BLANKS)), "")
     is_star = is_comment_start(first.strip(BLANKS)) and second.strip(BLANKS).startswith("*")
     return is_star and get_column(second) == get_column(first) + 1
+
+
+def _ends_comment(view: IndexedText, place: MatchLocation, line: str) -> bool:
+    """Tell whether a line ends a comment of several lines, which begins at another column."""
+    if not line.rstrip(BLANKS).endswith("*/") or "/*" in line:
+        return False
+    above = find_context(view, place).above.iter_upwards()
+    begins = next((each for each in above if "/*" in each), line)
+    return get_column(begins) != get_column(place.missing + line)
 
 
 def _find_closer(lines: Sequence[str]) -> str:
@@ -166,19 +184,28 @@ def _has_indent_of_file(
     of, *there = split_lines(f"{missing}{search.text}")
     further = [line for line in lines[1:] if line.strip(BLANKS)]
     sent = of[len(missing) :]
-    if split_indent(lines[0])[0] != missing or split_indent(sent)[0] or sent in further:
+    if sent in further:
         return False
+    if lines[0] != of and (split_indent(lines[0])[0] != missing or split_indent(sent)[0]):
+        return False
+    above = find_context(view, place).above
     if lines[0] != of and of in further:  # unless it goes on with a deeper block above
-        above = find_context(view, place).above.last_solid
-        is_body = is_left_open(above) and get_column(lines[0]) <= get_column(above)
-        if is_body or get_column(above) >= get_column(missing + lines[0]):
+        column = get_column(above.last_solid)
+        is_body = is_left_open(above.last_solid) and get_column(lines[0]) <= column
+        if is_body or (
+            column >= get_column(missing + lines[0])
+            and can_fit(view, place, [missing + lines[0], *lines[1:]], of)
+        ):
             return False
+    if not further and lines[0] == of:  # who sends part of it, and then all, means that it stays
+        return len(search.solid[0]) > 1 or split_indent(sent)[0] != ""
     if len(search.solid[0]) == 1:
-        return bool(further)
+        outer = sum(row.column < get_column(of) for row in above.enclosing)
+        return bool(further) or outer > 1  # nobody means to move a line by several levels
     known, bodies = set(there), {line.strip(BLANKS) for line in there}
     kept = sum(line in known for line in further)
     moved = sum(line.strip(BLANKS) in bodies for line in further) - kept
-    return kept > moved or (lines[0] == of and not further)
+    return kept > moved or (lines[0] == of and kept == moved > 0)
 
 
 def find_parsed(view: IndexedText, place: MatchLocation, readings: Sequence[list[str]]) -> list[str] | None:

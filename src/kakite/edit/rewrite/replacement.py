@@ -360,7 +360,7 @@ def _move(
     if shift.kind == "none" or not any(line.strip(BLANKS) for line in new):
         return _move_first(view, place, sent, new)
     begins_alike = new[0].strip(BLANKS) and split_indent(new[0])[0] == split_indent(sent[0])[0]
-    if shift.kind == "add" and len(sent) == 1 and begins_alike:
+    if shift.kind == "add" and begins_alike and not any(line.strip(BLANKS) for line in sent[1:]):
         return _move_fragment(view, place, sent[0], new, shift.blanks)
     moved = shift.apply_all(new)
     as_sent = [line for line in moved if line is not None]
@@ -404,7 +404,8 @@ def _move_fragment(
     is_beside = further and get_column(new[0]) < get_column(further[0]) <= get_column(first)
     if (is_beside and begins_block(first)) or any(get_column(line) < get_column(first) for line in further):
         moved = [blanks + line if line.strip(BLANKS) else line for line in new]
-        if can_fit(view, place, moved, blanks + sent):
+        of = blanks + sent
+        if can_fit(view, place, moved, of) or not can_fit(view, place, literal, of):
             return AmbiguousReplacementError(new[0])
     return literal
 
@@ -585,7 +586,9 @@ def replace_rows(
         low, high = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
         if step.kind == "change":
             following = next((row for row in pairs[step.old_end :] if row is not None), high)
-            if following > high:
+            if not rows and not any(line.strip(BLANKS) for line in lines):
+                lines = lines[: _count_missing_blanks(view, low, step, new)]
+            elif following > high:
                 low, high, lines = _merge_blanks(view, low, high, following, lines)
             elif _is_blank_lost(view, rows, pairs, step, new):
                 lines = [*lines, ""]
@@ -599,6 +602,19 @@ def replace_rows(
             changes.append(Change(max(change.start, least), change.end, change.insert))
         cursor = max(cursor, high)
     return changes
+
+
+def _count_missing_blanks(view: IndexedText, row: int, step: AlignOp, new: Sequence[str]) -> int:
+    """Return how many blank lines the text lacks at a row, of those that REPLACE has around a step."""
+    above = takewhile(lambda line: not line.strip(BLANKS), reversed(new[: step.new_start]))
+    below = takewhile(lambda line: not line.strip(BLANKS), new[step.new_start :])
+    rows = view.keys
+    there = (
+        takewhile(lambda at: not rows[at], range(row - 1, -1, -1)),
+        takewhile(lambda at: not rows[at], range(row, len(rows))),
+    )
+    wanted, found = (sum(1 for part in parts for _ in part) for parts in ((above, below), there))
+    return max(wanted - found, 0)
 
 
 def _drop_kept_blanks(

@@ -105,13 +105,13 @@ def _choose_reading(
     if is_whole and lines != there and can_fit(view, place, lines, of):
         return lines
     readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
-    if _would_mix_blanks(view, place, lines):
-        readings = []
     if lines[0] != sent and lines.count(sent) == 1:  # what is new comes above it, and it stays where it is
         kept = [each for each in readings if each.count(of) > literal.count(of)]
         is_telling = _LETTER.search(sent) or not can_fit(view, place, literal, of)
         if len(kept) == 1 and is_telling:
             return kept[0]
+    if _would_mix_blanks(view, place, lines):
+        readings = []
     if readings and (parsed := find_parsed(view, place, [literal, *readings])):
         return None if parsed is literal else parsed
     end = _find_closer(lines) if readings and len(search.solid[0]) == 1 else ""

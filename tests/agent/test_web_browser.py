@@ -143,7 +143,8 @@ async def test_a_session_is_written_to_and_its_question_is_answered(tmp_path: Pa
         await tab.get_by_label("Message to this session").fill(f"and b 3 {HOSTILE}")
         await tab.get_by_role("button", name="Send").click()
         await waits.get_by_text("and b 3 <img").wait_for()
-        assert await tab.get_by_label("Message to this session").input_value() == ""
+        field = await tab.get_by_label("Message to this session").element_handle()
+        await tab.wait_for_function("(field) => field.value === ''", arg=field)  # once it is answered
         assert [each.text for each in mailbox.list_messages()] == [f"and b 3 {HOSTILE}"]
         with record.lock():
             await waits.get_by_text("It is open in a terminal or an editor.").wait_for()

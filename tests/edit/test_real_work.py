@@ -1374,6 +1374,31 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         None,
     ),
+    "a key that changes keeps its column below a new one": (
+        "apps:\n  rg:\n    command: env rg\n",
+        "command: env rg",
+        "adapter: none\ncommand: ./bin/rg",
+        {},
+        "apps:\n  rg:\n    adapter: none\n    command: ./bin/rg\n",
+    ),
+    "lines that begin with the same word stand beside each other": (
+        '# Save.\n  if (id == "l") { lock = val; next }\t\t# lock\n'
+        '  if (id == "d") { devch = val; next }\t\t# d\n',
+        'if (id == "l") { lock = val; next }\t\t# lock',
+        'if (id == "l") { lock = val; next }\t\t# lock\nif (id == "t") { type = val; next }\t\t# type',
+        {},
+        '# Save.\n  if (id == "l") { lock = val; next }\t\t# lock\n'
+        '  if (id == "t") { type = val; next }\t\t# type\n'
+        '  if (id == "d") { devch = val; next }\t\t# d\n',
+    ),
+    "the line of SEARCH comes last in a file of tabs and blanks": (
+        "\t# Button\n\tttk::style map TButton \\\n\t    -foreground {\n    }\n",
+        "ttk::style map TButton \\",
+        "ttk::style configure TButton -width -6 \\\n    -foreground c\nttk::style map TButton \\",
+        {},
+        "\t# Button\n\tttk::style configure TButton -width -6 \\\n\t    -foreground c\n"
+        "\tttk::style map TButton \\\n\t    -foreground {\n    }\n",
+    ),
 }
 
 

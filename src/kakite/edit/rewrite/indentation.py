@@ -7,7 +7,7 @@ lines can stand at their columns (``indent_checker``).
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kakite.edit.matching.align import align
@@ -20,6 +20,7 @@ from kakite.edit.rewrite.line_syntax import (
     BLOCK_WORD,
     BRACKET,
     CHAIN,
+    CLOSER,
     CONTROL,
     ITEM,
     LONGEST,
@@ -63,6 +64,11 @@ _BLOCKS = (
 )
 """For each kind of block: what shows that a line opens one, and what begins and ends all that are alike."""
 _LETTER = re.compile(r"\w")
+_WORD = re.compile(r"\w+")
+_NEAR = 200
+"""How many lines above a place are looked at for lines like new ones."""
+_HEAD = re.compile(r"[\w.$@\"'-]+\s*[:=](?!=)")
+"""A key, or a name that gets a value."""
 _TAG_NAME = re.compile(r"<[A-Za-z][\w:.-]*")
 _PARSED = 64_000
 """How many characters a text has at most that is parsed."""
@@ -105,11 +111,9 @@ def _choose_reading(
     if is_whole and lines != there and can_fit(view, place, lines, of):
         return lines
     readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
-    if lines[0] != sent and lines.count(sent) == 1:  # what is new comes above it, and it stays where it is
-        kept = [each for each in readings if each.count(of) > literal.count(of)]
-        is_telling = _LETTER.search(sent) or not can_fit(view, place, literal, of)
-        if len(kept) == 1 and is_telling:
-            return kept[0]
+    found = _find_reading_that_keeps(view, place, of, lines, literal, readings)
+    if found or (found := _find_reading_of_siblings(view, place, of, lines, readings)):
+        return found
     if _would_mix_blanks(view, place, lines):
         readings = []
     if readings and (parsed := find_parsed(view, place, [literal, *readings])):
@@ -125,6 +129,51 @@ def _choose_reading(
         return lines  # its first line is the file's to the letter
     fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _find_reading_that_keeps(
+    view: IndexedText,
+    place: MatchLocation,
+    of: str,
+    lines: Sequence[str],
+    literal: Sequence[str],
+    readings: Sequence[list[str]],
+) -> list[str] | None:
+    """Return the reading in which the first line of SEARCH stays at its column, below new ones.
+
+    None if several do, or none. ``of`` is that line in the text.
+    """
+    sent = of[len(place.missing) :]
+    if lines[0] != sent and lines.count(sent) == 1:
+        kept = [each for each in readings if each.count(of) > literal.count(of)]
+        is_telling = _LETTER.search(sent) or not can_fit(view, place, literal, of)
+        return kept[0] if len(kept) == 1 and is_telling else None
+    head = _HEAD.match(sent)
+    rows = [at for at, line in enumerate(lines) if head and line.strip(BLANKS).startswith(head.group())]
+    if len(rows) != 1 or rows[0] == 0 or get_column(literal[rows[0]]) >= get_column(of):
+        return None
+    kept = [each for each in readings if get_column(each[rows[0]]) == get_column(of)]
+    return kept[0] if len(kept) == 1 and can_fit(view, place, kept[0], of) else None
+
+
+def _find_reading_of_siblings(
+    view: IndexedText, place: MatchLocation, of: str, lines: Sequence[str], readings: Sequence[list[str]]
+) -> list[str] | None:
+    """Return the reading in which new lines below SEARCH stand beside it.
+
+    None unless all begin with the same word, and no line above does at the column that they have else.
+    """
+    sent = of[len(place.missing) :]
+    word = _WORD.match(sent)
+    new = [line for line in lines[1:] if line.strip(BLANKS)]
+    if lines[0] != sent or not word or CLOSER.match(sent) or len(readings) != 1:
+        return None
+    begins = re.compile(rf"{re.escape(word.group())}\b")
+    if not new or not all(map(begins.match, new)):
+        return None
+    if any(map(begins.match, islice(find_context(view, place).above.iter_upwards(), _NEAR))):
+        return None
+    return readings[0] if can_fit(view, place, readings[0], of) else None
 
 
 def _would_mix_blanks(view: IndexedText, place: MatchLocation, lines: Sequence[str]) -> bool:

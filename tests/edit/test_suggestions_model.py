@@ -382,6 +382,12 @@ def test_a_suggestion_is_in_the_characters_of_the_file(
     [
         # which of two curly quotes a new straight one means
         ("say(“a”, 1)\n", 'say("a", 2)\n', 'say("a", "b")\n'),
+        # an indentation of a blank that the text has nowhere
+        (
+            "first = here(\n aa\nlast_line(of=it)\n",
+            "first\u2009=\xa0there(\n\xa0aa\nlast_line(of=it)\n",
+            "first\u2009=\xa0there(\n\u2009aa\nlast_line(of=it)\n",
+        ),
         # who writes both in one line means both
         ('say("a", 1)\n', "say(“a”, 2)\n", 'say(“a”, "b")\n'),
     ],

@@ -129,7 +129,7 @@ def suggest_at(
             both = list(zip(old[gone], file[gone], strict=True))
             merged = None if spelled is None else _merge_step(both, spelled, is_part=is_part)
             is_commented = any(file is not None and is_commented_out(sent, file) for sent, file in both)
-            if merged is None or is_commented:
+            if merged is None or is_commented or _has_odd_indent(view, merged):
                 return None
             if not _is_beside(search, step, pairs) or _has_others(view, pairs[gone], pairs):
                 return None
@@ -140,6 +140,12 @@ def suggest_at(
     return (
         None if is_there or breaks_brackets(view, changes, search, replace) else as_suggestion(view, changes)
     )
+
+
+def _has_odd_indent(view: IndexedText, lines: Sequence[str]) -> bool:
+    """Tell whether a line is indented with a blank that the text lacks, such as a no-break one."""
+    blanks = set("".join(split_indent(line)[0] for line in lines))
+    return any(not char.isascii() and char not in view.text for char in blanks)
 
 
 def breaks_brackets(

@@ -649,7 +649,8 @@ def _is_blank_lost_above(
     is_between = any(row is not None for row in above) and any(
         row is not None for row in pairs[step.old_end :]
     )
-    return is_between and above[-1] is None and not new[step.new_start - 1].strip(BLANKS)
+    # One with blanks in it may be what stands behind a lone return.
+    return is_between and above[-1] is None and new[step.new_start - 1] == ""
 
 
 def _merge_blanks(

@@ -1399,6 +1399,41 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         "\t# Button\n\tttk::style configure TButton -width -6 \\\n\t    -foreground c\n"
         "\tttk::style map TButton \\\n\t    -foreground {\n    }\n",
     ),
+    "lines below the end of a comment that begins at another column": (
+        "/* a\n   b */\n\n.s {top: 0}\n",
+        "b */",
+        "b */\n\n/* t */\n\n.h {w: 1}",
+        {},
+        "/* a\n   b */\n\n/* t */\n\n.h {w: 1}\n\n.s {top: 0}\n",
+    ),
+    "a closing tag closes no tag of another name": (
+        "<h>\n  <noscript>\n  </div>\n  </noscript>\n",
+        "<noscript>",
+        '<noscript>\n  <div class="a">\n  <p>\n    x\n  </p>',
+        {},
+        '<h>\n  <noscript>\n  <div class="a">\n  <p>\n    x\n  </p>\n  </div>\n  </noscript>\n',
+    ),
+    "no tab comes behind blanks": (
+        "\tif (/^a*    # x\n\t         [ ]*  # t\n\t\tgo();\n",
+        "[ ]*  # t",
+        "[ ]*  # t\n\t    /x) {",
+        {},
+        "\tif (/^a*    # x\n\t         [ ]*  # t\n\t    /x) {\n\t\tgo();\n",
+    ),
+    "lines of a block that fit at no column": (
+        "f() {\n    let a =\n        b()\n        .one(1)\n        .two(2);\n",
+        ".one(1)\n",
+        "first line\nsecond line\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "new text with a string over several lines: Lisp variable": (
+        "(f\n  (a)\n  (b))\n",
+        "(a)\n",
+        '(a)\n(setq x "bye\n  two")\n',
+        {"whole_lines": True},
+        None,
+    ),
 }
 
 

@@ -230,10 +230,10 @@ class _IndentChecker:
         outer, row = (
             next((row for row in rows if row.column == at), None) for rows in (self._outer, self._rows)
         )
-        if row is None or outer is None or not may_open(outer.body):
+        if row is not None and not row.body.startswith("</") and not _can_close(row.body, body):
+            return False
+        if row is None or outer is None or row == outer or not may_open(outer.body):
             return True
-        if row == outer:
-            return _can_close(row.body, body)
         return at in self._closed if _ENDS_BLOCK.match(row.body) else may_open(row.body)
 
     def _feed_inside_brackets(self, body: str, at: int) -> bool:

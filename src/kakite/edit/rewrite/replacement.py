@@ -606,8 +606,8 @@ def replace_rows(
 
 def _count_missing_blanks(view: IndexedText, row: int, step: AlignOp, new: Sequence[str]) -> int:
     """Return how many blank lines the text lacks at a row, of those that REPLACE has around a step."""
-    above = takewhile(lambda line: not line.strip(BLANKS), reversed(new[: step.new_start]))
-    below = takewhile(lambda line: not line.strip(BLANKS), new[step.new_start :])
+    above = takewhile(lambda at: not new[at].strip(BLANKS), range(step.new_start - 1, -1, -1))
+    below = takewhile(lambda at: not new[at].strip(BLANKS), range(step.new_start, len(new)))
     rows = view.keys
     there = (
         takewhile(lambda at: not rows[at], range(row - 1, -1, -1)),
@@ -645,12 +645,11 @@ def _is_blank_lost_above(
     is_added = step.new_start < step.new_end and not any(view.keys[row] for row in rows)
     if not is_added or not new[step.new_start].strip(BLANKS) or step.new_start == 0:
         return False
-    above = pairs[: step.old_start]
-    is_between = any(row is not None for row in above) and any(
-        row is not None for row in pairs[step.old_end :]
-    )
     # One with blanks in it may be what stands behind a lone return.
-    return is_between and above[-1] is None and new[step.new_start - 1] == ""
+    if step.old_start == 0 or pairs[step.old_start - 1] is not None or new[step.new_start - 1] != "":
+        return False
+    sides = pairs[: step.old_start], pairs[step.old_end :]
+    return all(any(row is not None for row in side) for side in sides)
 
 
 def _merge_blanks(

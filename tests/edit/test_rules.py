@@ -809,6 +809,14 @@ CODE = "def f(x):\n    first = load(x)\n    second = mend(first)\n    third = se
         "# der Rest bleibt gleich",
         "// wie bisher",
         "# le reste est inchangé",
+        "# le reste ne change pas",
+        "// phần còn lại không đổi",
+        "// identical to before",
+        "# continues as above",
+        "# leave as is",
+        "# no changes below",
+        "# copy the rest from above",
+        "<!-- more code -->",
         "# resto del código igual",
         "# 以下省略",
         "// 其余代码不变",
@@ -845,6 +853,11 @@ def test_a_placeholder_is_refused_with_the_lines_that_it_stands_for(count: int, 
     assert found.code == "placeholder"
     (shown,) = found.candidates
     assert (shown.line, shown.text.split("\n")) == (low + 3, old[low:high])
+
+
+@pytest.mark.parametrize("line", ["# before", "# above the fold", "# before the loop", "# more code here"])
+def test_a_comment_that_says_where_it_stands_is_written(line: str) -> None:
+    assert written("load()\ncheck()\n", "load()\ncheck()\n", f"{line}\nrun()\n") == f"{line}\nrun()\n"
 
 
 def test_lines_that_cannot_be_shown_whole_are_not_shown_for_a_placeholder() -> None:

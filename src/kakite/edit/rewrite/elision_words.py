@@ -38,9 +38,11 @@ _STATE = re.compile(
 _ALONE = re.compile(
     r"(?:un|not )(?:changed|modified)|not (?:shown|repeated)(?: here)?"
     r"|(?:keep )?(?:the )?(?:rest|existing|remaining)|snip(?:ped)?|etc"
-    r"|and so on|remains?|(?:keep|leave)(?: (?:this|it|these|them|all))?|ditto|(?:same )?as (?:before|above)"
+    r"|and so on|remains?|(?:keep|leave)(?: (?:this|it|these|them|all))?(?: as is)?|ditto|as is"
+    r"|(?:(?:same|identical to|continues?)(?: as)? |as )(?:before|above)|more (?:code|lines)"
+    r"|copy (?:the )?(?:rest|others?|remaining)(?: from (?:above|below|before))?"
     r"|see original"
-    r"|(?:omitted|elided|skipped)(?: for (?:brevity|clarity))?|no changes?(?: here)?"
+    r"|(?:omitted|elided|skipped)(?: for (?:brevity|clarity))?|no changes?(?: (?:here|above|below|needed))?"
     r"|\d+ more \w+|lines? \d+(?: ?(?:-|–|to) ?\d+)?"
 )
 _HINT = re.compile(r"\b(?:keep|kept|below|above|before|brevity|clarity|etc|ditto|snip|so on|\w+ here$)\b")
@@ -49,11 +51,13 @@ _CODE_ANYWHERE = re.compile(
     r"|कोड|קוד|كود|โค้ด"
 )
 _FOREIGN_STATE = re.compile(
-    r"\b(?:unverändert|wie bisher|inchang|sin cambios|sem alterações|invariat|bez zmian|beze změn|uændret"
-    r"|ongewijzigd|oförändra|uendret|neschimbat|без измен|без змін)|省略|変更な|不变|생략|변경 없음"
+    r"\b(?:unverändert|wie bisher|bleib(?:t|en) gleich|inchang|ne change(?:nt)? pas|sin cambios"
+    r"|sem alterações|invariat|bez zmian|beze změn|uændret"
+    r"|không (?:thay )?đổi|ongewijzigd|oförändra|uendret|neschimbat|без измен|без змін)"
+    r"|省略|変更な|不变|생략|변경 없음"
 )
 _FOREIGN = re.compile(
-    r"\b(?:unverändert|übrig|restlich|bisher|bestehend|inchang|reste\b|restant|existant|resto\b"
+    r"\b(?:unverändert|bleib(?:t|en)\b|übrig|restlich|bisher|bestehend|inchang|reste\b|restant|existant|resto\b"
     r"|restante|existente|igual\b|sin cambios|sem alterações|invariat|esistent|reszta|pozostał"
     r"|istniejąc|bez zmian|zbytek|beze změn|kalan|geri\b|mevcut|değişme|aynı|giữ nguyên|còn lại"
     r"|bestaande|ongewijzigd|resten\b|uændret|oförändra|uendret|befintlig|olemassa|ennallaan"

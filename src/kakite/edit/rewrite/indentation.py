@@ -34,7 +34,7 @@ from kakite.edit.rewrite.line_syntax import (
 from kakite.edit.source_text import LINE_END, split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kakite.edit.matching.location import MatchLocation, TextBlock
     from kakite.edit.rewrite.context_lines import LinesAbove
@@ -288,9 +288,7 @@ def _has_own_columns(
     missing, of = place.missing, split_lines(search.text)[0]
     context = find_context(view, place)
     new = [line for line in lines[1:] if line.strip(BLANKS)]
-    is_hunk = missing == " " and all(
-        line[0] in " +-@\\" for line in new
-    )  # of a patch, whose context has a blank
+    is_hunk = missing == " " and _is_in_patch(context.above, new)
     if is_hunk or _continues_outer_line(context.above, new[0] if new else ""):
         return True
     if len(search.solid[0]) > 1:
@@ -306,6 +304,12 @@ def _has_own_columns(
         return _is_left_alone(solid, get_column(lines[-1]), context.below[-1])
     tag = _TAG_NAME.match(context.below[0])
     return tag is not None and all(line.startswith(tag.group()) for line in solid[1:])
+
+
+def _is_in_patch(above: LinesAbove, new: Iterable[str]) -> bool:
+    """Tell whether new lines are those of a patch, whose context has a blank before it."""
+    is_alike = all(line[0] in " +-@\\" for line in new)
+    return is_alike and any(line.startswith("@@ ") for line in above.iter_upwards())
 
 
 def _is_left_alone(solid: Sequence[str], at: int, below: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import select
+import termios
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -205,39 +207,33 @@ def _lines(file: Path) -> list[str]:
 
 
 class Front:
-    """A front of sessions in a process of its own, of which lines of JSON come."""
+    """A front of sessions in a process of its own, of which lines come."""
 
-    def __init__(self, place: Place, words: Sequence[str]) -> None:
+    def __init__(self, place: Place, words: Sequence[str], *, at_terminal: bool = False) -> None:
         self.place = place
         self.shown = Shown()
-        streams = [place.home / name for name in ("in", "out")]
-        for pipe in streams:
-            pipe.unlink(missing_ok=True)
-            os.mkfifo(pipe)
-        self._in = os.open(streams[0], os.O_RDWR)  # never without a reader: it may die at any time
-        self._out = os.open(streams[1], os.O_RDONLY | os.O_NONBLOCK)
+        self._in, self._out, self._held, streams = (_open_terminal if at_terminal else _open_pipes)(
+            place.home
+        )
         self.process = start_kakite(
-            [*words, *place.words()],
-            place.environment(),
-            place.project,
-            (streams[0], streams[1], place.home / "err"),
+            [*words, *place.words()], place.environment(), place.project, (*streams, place.home / "err")
         )
         self._rest = b""
         self._count = 0
         self._death: Death | None = None
         self._dies_at: float | None = None
 
-    def send(self, value: object) -> None:
-        os.write(self._in, json.dumps(value).encode() + b"\n")
+    def send(self, line: str) -> None:
+        os.write(self._in, line.encode() + b"\n")
 
     def arm(self, death: Death | None) -> None:
         """Let it be killed then, counted from now on."""
         self._death, self._count = death, 0
 
-    def read(self) -> Iterator[dict[str, Any]]:
+    def read(self) -> Iterator[str]:
         """Yield what it says until it ends; kill it when its time has come."""
         while (line := self._read_line()) is not None:
-            yield json.loads(line)
+            yield line.decode()
             self._count += 1
             if self._death and self._count == self._death.lines:
                 self._dies_at = time.monotonic() + self._death.delay
@@ -249,7 +245,7 @@ class Front:
             assert now < until, "nothing more came"
             wait = (until if dies_at is None else min(dies_at, until)) - now
             if select.select([self._out], [], [], max(0.0, wait))[0]:
-                if not (data := os.read(self._out, 1 << 16)):
+                if not (data := _read_some(self._out)):
                     return None
                 self._rest += data
             elif dies_at is not None:
@@ -261,14 +257,50 @@ class Front:
         """Kill it. What it has said before is still read."""
         self._dies_at = None
         self.process.kill()
+        self.process.join(WITHIN)
+        assert self.process.exitcode is not None
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def end(self) -> None:
         """Let it end, if it has not."""
-        self.process.kill()
-        self.process.join(WITHIN)
-        assert self.process.exitcode is not None
-        os.close(self._in)
-        os.close(self._out)
+        self.kill()
+        for number in {self._in, self._out}:
+            os.close(number)
+
+
+_Streams = tuple[int, int, int | None, tuple[Path, Path]]
+"""What we write to and read from, what is held open until the program is dead, and the paths it opens."""
+
+
+def _open_pipes(folder: Path) -> _Streams:
+    given, said = folder / "in", folder / "out"
+    for pipe in (given, said):
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+    # Never without a reader: it may die at any time.
+    return os.open(given, os.O_RDWR), os.open(said, os.O_RDONLY | os.O_NONBLOCK), None, (given, said)
+
+
+def _open_terminal(_folder: Path) -> _Streams:
+    ours, theirs = os.openpty()
+    path = Path(os.ttyname(theirs))
+    settings = termios.tcgetattr(theirs)
+    settings[3] &= ~termios.ECHO
+    settings[1] &= ~termios.ONLCR
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    return ours, ours, theirs, (path, path)
+
+
+def _read_some(number: int) -> bytes:
+    """Return what can be read; nothing where no one will write any more."""
+    try:
+        return os.read(number, 1 << 16)
+    except OSError as error:
+        if error.errno != errno.EIO:  # of a terminal that nobody has open
+            raise
+        return b""
 
 
 def check_after_death(place: Place, shown: Shown) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 
 KILLS = 5
 """Of one session."""
+_DONE = re.compile(r"Done: (?:run_command: echo (w\d+) >> log|text_editor: insert)")
+"""A terminal shows a call so; of an edit its word is in the lines after it."""
+_INSERTED = re.compile(r"\+w\d+$")
 SESSIONS, PROOF = 2, 20
 """Sessions of each front, in CI and for a proof: 100 kills."""
 
@@ -43,7 +48,7 @@ class LineFront(Front):
 
     def prompt(self, text: str) -> bool:
         """Send a message; return whether it was answered."""
-        self.send({"type": "prompt", "text": text})
+        self.send(json.dumps({"type": "prompt", "text": text}))
         for line in self._take():
             if line["type"] == "result" and "reason" in line:
                 assert line["reason"] == "answered"
@@ -53,7 +58,7 @@ class LineFront(Front):
         return False
 
     def _take(self) -> Iterator[dict[str, Any]]:
-        for line in self.read():
+        for line in map(json.loads, self.read()):
             if line["type"] == "result" and "id" in line:
                 self.shown.results[line["id"]] = line["ok"]
             yield line
@@ -97,8 +102,8 @@ class EditorFront(Front):
 
     def _ask(self, method: str, **params: Any) -> dict[str, Any] | None:
         """Return the result of a request; None where the agent dies before it answers."""
-        self.send({"jsonrpc": "2.0", "id": method, "method": method, "params": params})
-        for line in self.read():
+        self.send(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": params}))
+        for line in map(json.loads, self.read()):
             if line.get("id") == method:
                 assert "result" in line, line
                 return line["result"]
@@ -113,7 +118,39 @@ class EditorFront(Front):
         return None
 
 
-AnyFront = LineFront | EditorFront
+class TerminalFront(Front):
+    """``kakite chat --plain`` at a terminal."""
+
+    orders = ("go", "look", "go")
+
+    def __init__(self, place: Place, *, go_on: bool) -> None:
+        words = ["chat", "--plain"]
+        super().__init__(place, [*words, "--continue"] if go_on else words, at_terminal=True)
+        self._said: list[str] = []
+
+    def begin(self) -> bool:
+        """Wait until it can be talked to; return whether it still lives."""
+        return any(line.startswith("Model: ") for line in self.read())
+
+    def prompt(self, text: str) -> bool:
+        """Send a message; return whether it was answered."""
+        self.send(text)
+        lines, answer = self.read(), f"done {text.partition(' ')[2]}"
+        for line in lines:
+            if found := _DONE.match(line):
+                self.shown.results[found.group(1) or self._read_inserted(lines)] = True
+            elif line == answer:
+                self.shown.answered.append((text, line))
+                return True
+            assert not line.startswith("Error"), line
+        return False
+
+    def _read_inserted(self, lines: Iterator[str]) -> str:
+        """Return the word of an edit, of which the change is shown."""
+        return next((line[1:] for line in lines if _INSERTED.match(line)), "")
+
+
+AnyFront = LineFront | EditorFront | TerminalFront
 
 
 def drive(place: Place, front: type[AnyFront], drawn: random.Random) -> int:
@@ -158,7 +195,7 @@ def model() -> Iterator[BusyModel]:
         yield server
 
 
-@pytest.mark.parametrize("front", [LineFront, EditorFront])
+@pytest.mark.parametrize("front", [LineFront, EditorFront, TerminalFront])
 def test_what_was_shown_is_kept_and_nothing_is_done_twice(
     tmp_path: Path, model: BusyModel, proof: bool, seed: int, front: type[AnyFront]
 ) -> None:

@@ -486,7 +486,7 @@ async def test_commands_of_the_project_are_offered_and_sent_and_compact_shortens
             told = {each.name: each.description for each in offered}
             assert told["compact"] == "Shorten what the model is shown of the conversation"
             assert told["look"] == "Look at a file"
-            assert set(told) == {"compact", "init", "look", "review"}
+            assert set(told) == {"commit", "compact", "diff", "init", "look", "review", "rewind", "undo"}
             assert [each.input.root.hint for each in offered if each.name == "look"] == ["FILE"]
             await conn.prompt(session_id=session.session_id, prompt=[text_block("/look a.py")])
             before = len(editor.of_kind("usage_update"))
@@ -497,6 +497,64 @@ async def test_commands_of_the_project_are_offered_and_sent_and_compact_shortens
             said = editor.text()
     assert said.startswith("Seen.The next request takes about ")
     assert said.endswith("At a.py.")
+
+
+async def test_a_rewind_shows_what_it_changes_brings_it_back_and_is_undone(home: Path, project: Path) -> None:
+    editor = Editor()
+    back = {"say": "Nothing yet."}
+    with run_scenario_server(script({"say": "Hello."}, edit(), {"say": "It is 2."}, back)) as server:
+        async with connected(server, home, editor, "--approve", "all") as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+
+            async def say(text: str) -> str:
+                before = len(editor.text())
+                done = await conn.prompt(session_id=session.session_id, prompt=[text_block(text)])
+                assert done.stop_reason == "end_turn"
+                return editor.text()[before:]
+
+            assert await say("/rewind") == "There is nothing to go back to yet."
+            await say("hi")
+            await say("make a 2")
+            assert (await say("/diff")).endswith("\n@@ -1 +1 @@\n-a = 1\n+a = 2\n```")
+            listed = await say("/rewind")
+            assert listed.startswith("1. hi\n2. make a 2\n")
+            shown = await say("/rewind 2")
+            assert "- changed: `a.py`" in shown
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+            told = await say("/rewind 2 files")
+            assert "1 file" in told
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+            await say("/undo")
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+            await say("/rewind 1 both")
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+            assert await say("what did I ask for?") == "Nothing yet."
+            for wrong, code in (("/rewind 7", "no_such_point"), ("/rewind 1 all", "bad_usage")):
+                with pytest.raises(RequestError) as refused:
+                    await say(wrong)
+                assert refused.value.data["code"] == code
+            assert "make a 2" not in server.requests[-1].body.decode()
+    assert server.violations == ()
+
+
+async def test_a_commit_has_the_words_of_the_person_or_the_model_is_asked_for_one(
+    home: Path, project: Path
+) -> None:
+    git(project, "init", "--quiet", "--initial-branch=main")
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "--message=First")
+    for key in ("name", "email"):
+        git(project, "config", f"user.{key}", "person@localhost")
+    editor = Editor()
+    asked = {"say": "There is nothing to commit.", "expect": {"last_contains": ["Commit what you have"]}}
+    with run_scenario_server(script(edit(), {"say": "It is 2."}, asked)) as server:
+        async with connected(server, home, editor, "--approve", "all") as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            for text in ("make a 2", "/commit Let a be 2", "/commit"):
+                await conn.prompt(session_id=session.session_id, prompt=[text_block(text)])
+    assert git(project, "log", "--format=%s") == "Let a be 2\nFirst"
+    assert "on `main`: Let a be 2" in editor.text()
+    assert server.violations == ()
 
 
 async def test_another_model_answers_once_it_is_chosen(home: Path, project: Path) -> None:

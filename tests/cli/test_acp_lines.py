@@ -7,8 +7,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -187,24 +188,68 @@ async def test_without_a_key_the_editor_is_told_to_authenticate(home: Path, proj
         assert (await agent.ask("authenticate", methodId="environment"))["error"]["code"] == -32000
 
 
-async def test_a_second_prompt_while_a_turn_runs_is_refused_and_the_first_goes_on(
-    home: Path, project: Path
-) -> None:
+@asynccontextmanager
+async def waiting_turn(home: Path, project: Path, answer: Mapping[str, Any]) -> AsyncGenerator[WaitingTurn]:
+    """Yield an agent whose turn ``first`` waits for a command; the model's second step is ``answer``."""
     waits = {"calls": [{"tool": "run_command", "arguments": {"command": "cat gate"}}]}
     os.mkfifo(project / "gate")
-    with run_scenario_server(script(waits, {"say": "Done."})) as server:
+    with run_scenario_server(script(waits, answer)) as server:
         words = ("--model", "openai:scripted", "--base-url", server.openai_url, "--approve", "all")
         async with started(home, *words, OPENAI_API_KEY=KEY) as agent:
             made = await agent.ask("session/new", cwd=str(project), mcpServers=[])
-            session = made["result"]["sessionId"]
-            hello = {"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]}
-            agent.stdin.write(request("session/prompt", "first", **hello).encode() + b"\n")
+            turn = WaitingTurn(agent, made["result"]["sessionId"])
+            agent.stdin.write(turn.request("first", "hi").encode() + b"\n")
             gate = await asyncio.to_thread(os.open, project / "gate", os.O_WRONLY)  # once it is being read
-            told = await agent.say(request("session/prompt", "second", **hello))
-            assert (told["id"], told["error"]["code"]) == ("second", -32600)
-            os.close(gate)
-            told = await agent.listen()
-            assert (told["id"], told["result"]["stopReason"]) == ("first", "end_turn")
+            turn.gate = gate
+            yield turn
+        assert server.violations == ()
+
+
+@dataclass
+class WaitingTurn:
+    """A turn whose command waits for ``gate`` to be closed."""
+
+    agent: Agent
+    session: str
+    gate: int = -1
+
+    def request(self, name: str, text: str, method: str = "session/prompt") -> str:
+        return request(method, name, sessionId=self.session, prompt=[{"type": "text", "text": text}])
+
+
+async def test_a_second_prompt_while_a_turn_runs_steers_it_and_both_are_told_of_its_end(
+    home: Path, project: Path
+) -> None:
+    steered = {"say": "Done, in blue.", "expect": {"last_contains": ["in blue, please"]}}
+    async with waiting_turn(home, project, steered) as turn:
+        turn.agent.stdin.write(turn.request("second", "in blue, please").encode() + b"\n")
+        # Requests are begun in their order: once this one is answered, the one before has been taken.
+        told = await turn.agent.say(turn.request("third", "/compact"))
+        assert (told["id"], told["error"]["code"]) == ("third", -32600)
+        os.close(turn.gate)
+        ends = [await turn.agent.listen() for _ in range(2)]
+    assert {each["id"]: each["result"]["stopReason"] for each in ends} == {
+        "first": "end_turn",
+        "second": "end_turn",
+    }
+
+
+async def test_a_message_by_the_method_of_other_agents_steers_the_turn_or_asks_for_a_prompt(
+    home: Path, project: Path
+) -> None:
+    steered = {"say": "Done, in blue.", "expect": {"last_contains": ["in blue, please"]}}
+    async with waiting_turn(home, project, steered) as turn:
+        agent, method = turn.agent, "_session/steering"
+        told = await agent.say(turn.request("steer", "in blue, please", method))
+        assert told["result"] == {"outcome": "injected"}
+        wrong = await agent.say(request(method, "wrong", sessionId=turn.session, prompt="blue"))
+        assert wrong["error"]["code"] == -32602
+        os.close(turn.gate)
+        assert (await agent.listen())["result"]["stopReason"] == "end_turn"
+        late = await agent.say(turn.request("late", "in red", method))
+        assert late["result"] == {"outcome": "promptRequired", "reason": "noRunningTurn"}
+        unknown = await agent.say(turn.request("other", "x", "_session/other"))
+        assert unknown["error"]["code"] == -32601
 
 
 @pytest.mark.parametrize("sandbox", ["local", "bubblewrap"])

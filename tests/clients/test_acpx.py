@@ -119,3 +119,21 @@ async def test_acpx_cancels_a_command_and_a_refusal_changes_nothing(node: Node, 
         assert refused[-1]["result"]["stopReason"] == "end_turn"
         assert (root / "a.py").read_text(encoding="utf-8") == "a = 1\n"
         await acpx.wait_until_gone()
+
+
+async def test_acpx_rewinds_what_another_process_has_done(node: Node, root: Path) -> None:
+    (root / "a.py").write_text("a = 1\n", encoding="utf-8")
+    with run_scenario_server(script(edit(), {"say": "It is 2."}, {"say": "You said hello."})) as server:
+        acpx = Acpx(node, root, server)
+        await acpx.run("sessions", "new")
+        await acpx.run("--approve-all", "prompt", "make a 2")
+        assert (root / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+        await acpx.wait_until_gone()
+        shown = await acpx.run("prompt", "/rewind 1")
+        assert "changed: `a.py`" in json.dumps(shown)
+        assert (root / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+        await acpx.run("prompt", "/rewind 1 both")
+        assert (root / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+        await acpx.run("prompt", "hello")
+        assert b"make a 2" not in server.requests[-1].body
+        await acpx.wait_until_gone()

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from acp import RequestError, schema
+from pydantic import ValidationError
 
-from kakite.agent.acp.handshake import AUTH_METHOD, build_initialize_answer
-from kakite.agent.acp.options import COMPACT, MODES, build_commands, build_modes, build_options
+from kakite.agent.acp.handshake import AUTH_METHOD, STEERING, build_initialize_answer
+from kakite.agent.acp.options import MODES, build_commands, build_modes, build_options
 from kakite.errors import KakiteError
 
 if TYPE_CHECKING:
@@ -244,13 +245,10 @@ class AcpAgent:
         session = await opened.start()
         if opened.cancelled:
             return "cancelled"
-        if session.is_running:
-            raise RequestError.invalid_request({"reason": "a turn is running in this session"})
-        if message.text == f"/{COMPACT}":
-            await opened.compact()
+        if await opened.run_command(session, message.text.strip()):
             return "end_turn"
         titled = bool(session.run.title)
-        result = await session.prompt(message)
+        result = await opened.run_turn(session, message)
         if not titled:
             opened.send(
                 schema.SessionInfoUpdate(session_update="session_info_update", title=session.run.title)
@@ -265,9 +263,23 @@ class AcpAgent:
             if opened.session is not None:
                 opened.session.interrupt()
 
-    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the protocol's
-        """Refuse: there are no further methods."""
-        raise RequestError.method_not_found(method)
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Take a message for the turn that runs, as other agents do; refuse all other methods.
+
+        Where none runs, the editor is to send it as a prompt: then it hears of the turn's end.
+        """
+        if method != STEERING:
+            raise RequestError.method_not_found(f"_{method}")
+        try:
+            asked = schema.PromptRequest.model_validate(params)
+        except ValidationError as error:
+            raise RequestError.invalid_params({"errors": error.errors(include_url=False)}) from error
+        opened = self._get(asked.session_id)
+        message = await opened.build_message(asked.prompt)
+        if opened.session is None or not opened.session.is_running:
+            return {"outcome": "promptRequired", "reason": "noRunningTurn"}
+        opened.session.steer(message)
+        return {"outcome": "injected"}
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Ignore it, as the protocol wants."""

@@ -15,6 +15,8 @@ PROTOCOL_VERSION = 1
 """The version that we speak, whichever an editor asks for."""
 MAX_VERSION = 65535
 AUTH_METHOD = "environment"
+STEERING = "session/steering"
+"""The method, behind an underscore, by which several agents take a message while a turn runs."""
 _KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY")
 
 
@@ -28,6 +30,7 @@ def build_initialize_answer() -> dict[str, Any]:
             "promptCapabilities": {"image": True, "embeddedContext": True},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "fork": {}},
         },
+        "_meta": {"steering": {"supported": True}},
         "agentInfo": {"name": "kakite", "title": "Kakite", "version": __version__},
         "authMethods": [
             {

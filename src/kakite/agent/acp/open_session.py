@@ -13,6 +13,7 @@ from typing import Any
 
 from acp import RequestError, schema
 
+from kakite.agent.acp.commands import EditorCommands, expand_command
 from kakite.agent.acp.content import to_message_parts
 from kakite.agent.acp.edited_files import EditedFiles
 from kakite.agent.acp.editor_buffers import EditorBuffers
@@ -21,7 +22,6 @@ from kakite.agent.acp.updates import (
     Update,
     iter_replay,
     iter_updates,
-    message_chunk,
 )
 from kakite.agent.context_holder import ContextHolder
 from kakite.agent.observe.event_log import build_event_log
@@ -30,7 +30,7 @@ from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder
 from kakite.agent.session.context import SlashCommand
 from kakite.agent.session.prepared import PreparedSession, discard_unused
-from kakite.agent.session.session import Session
+from kakite.agent.session.session import Session, TurnResult
 from kakite.models.messages import UserMessage
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,12 @@ class OpenSession:
     _holder: ContextHolder[Session] | None = None
     _queue: asyncio.Queue[Update] = field(default_factory=asyncio.Queue[Update])
     _sender: asyncio.Task[None] | None = None
+    _turn: asyncio.Future[TurnResult] | None = None
+    """The end of the turn that runs, or of the last one."""
+    _commands: EditorCommands = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._commands = EditorCommands(self)
 
     @property
     def run(self) -> RunState:
@@ -124,19 +130,35 @@ class OpenSession:
             self.send(update)
         await self.flush()
 
-    async def compact(self) -> None:
-        """Shorten what the model is shown, and say so.
+    async def run_turn(self, session: Session, message: UserMessage) -> TurnResult:
+        """Give the model a message, and return how its turn ended; the same where it steers one that runs.
 
         Raises:
-            KakiteError: the model could not be asked for the summary, or a turn is running.
+            KakiteError: something outside failed; the turn has ended.
         """
-        session = await self.start()
-        before, _ = await session.count_context_tokens()
-        await session.compact()
-        used, window = await session.count_context_tokens()
-        told = f"The next request takes about {used} tokens; before, it would have taken {before}."
-        self.send(message_chunk(told))
-        self.send(schema.UsageUpdate(session_update="usage_update", used=used, size=window))
+        if session.is_running and self._turn is not None:
+            session.steer(message)
+            return await asyncio.shield(self._turn)
+        turn = self._turn = asyncio.get_running_loop().create_future()
+        try:
+            result = await session.prompt(expand_command(message))
+        except asyncio.CancelledError:
+            turn.cancel()
+            raise
+        except Exception as error:
+            turn.set_exception(error)
+            turn.exception()  # it may be that nobody else waits for it
+            raise
+        turn.set_result(result)
+        return result
+
+    async def run_command(self, session: Session, line: str) -> bool:
+        """Run a line that is a command of ours; return whether it is.
+
+        Raises:
+            KakiteError: it cannot be done.
+        """
+        return await self._commands.run(session, line)
 
     async def _send_forever(self) -> None:
         while True:

@@ -17,8 +17,22 @@ MODES = (
     ("all", "Everything", "Kakite asks nothing"),
     ("plan", "Plan", "The model only looks, and answers with a plan"),
 )
-COMPACT = "compact"
-"""The command that shortens what the model is shown."""
+COMMANDS = (
+    ("compact", "Shorten what the model is shown of the conversation", ""),
+    (
+        "rewind",
+        "Go back to before one of your messages",
+        "which message, and what: both, files, conversation",
+    ),
+    ("undo", "Take back what the last rewind did to the files", ""),
+    ("diff", "Show what has changed since the session began", ""),
+    (
+        "commit",
+        "Commit what has changed since the session began",
+        "the message; without one the model writes it",
+    ),
+)
+"""The commands that Kakite carries out itself: what each does, and what may stand behind it."""
 
 
 def build_modes(run: RunState) -> schema.SessionModeState:
@@ -43,18 +57,17 @@ def build_options(run: RunState, models: Iterable[str]) -> list[Any]:
 
 def build_commands(own: Sequence[SlashCommand]) -> schema.AvailableCommandsUpdate:
     """Return the update that names all commands: the project's and the person's, and ours."""
+    ours = {name for name, _, _ in COMMANDS}
     commands = [
-        schema.AvailableCommand(
-            name=COMPACT, description="Shorten what the model is shown of the conversation"
-        ),
+        *(_build_command(name, told, hint) for name, told, hint in COMMANDS),
         *(
-            schema.AvailableCommand(
-                name=command.name,
-                description=command.description or f"Send the message of {command.path}",
-                input=_build_input(command),
+            _build_command(
+                command.name,
+                command.description or f"Send the message of {command.path}",
+                command.argument_hint or "what to add",
             )
             for command in own
-            if command.name != COMPACT
+            if command.name not in ours
         ),
     ]
     return schema.AvailableCommandsUpdate(
@@ -62,9 +75,9 @@ def build_commands(own: Sequence[SlashCommand]) -> schema.AvailableCommandsUpdat
     )
 
 
-def _build_input(command: SlashCommand) -> schema.AvailableCommandInput:
-    hint = command.argument_hint or "what to add"
-    return schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint=hint))
+def _build_command(name: str, told: str, hint: str) -> schema.AvailableCommand:
+    after = schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint=hint)) if hint else None
+    return schema.AvailableCommand(name=name, description=told, input=after)
 
 
 def _build_select(

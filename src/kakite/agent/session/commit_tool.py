@@ -14,6 +14,8 @@ from kakite.tools.call_context import current_call
 from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
+COMMIT_REQUEST = "Commit what you have changed, with a message in the style of `git log`."
+"""What the model is told where the person asks for a commit without its message."""
 MAX_MESSAGE_CHARS = 10_000
 MAX_PATHS = 500
 _SHOWN = 20  # files that an answer names

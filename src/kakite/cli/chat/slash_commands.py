@@ -252,12 +252,10 @@ class ChatCommands:
             self._view.note("Nothing has changed.")
 
     async def _commit(self, rest: str) -> None:
-        from kakite.agent.session.commit_tool import format_commit
+        from kakite.agent.session.commit_tool import COMMIT_REQUEST, format_commit
 
         if not rest:
-            await self._terminal.send(
-                "Commit what you have changed, with a message in the style of `git log`."
-            )
+            await self._terminal.send(COMMIT_REQUEST)
             return
         session = await self._terminal.get_session()
         self._check_idle()

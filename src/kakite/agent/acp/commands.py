@@ -1,0 +1,150 @@
+"""The commands of an editor's session that Kakite carries out itself, without the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from acp import schema
+
+from kakite.agent.acp.updates import Update, message_chunk
+from kakite.agent.session.commit_tool import COMMIT_REQUEST, format_commit
+from kakite.agent.session.session import SessionError
+from kakite.errors import UsageError
+from kakite.terminal_text import escape_one_line
+
+if TYPE_CHECKING:
+    from kakite.agent.run.state import RewindPoint
+    from kakite.agent.session.checkpoints import Restored
+    from kakite.agent.session.session import Session
+    from kakite.models.messages import UserMessage
+
+_REWOUND = {"both": (True, True), "files": (True, False), "conversation": (False, True)}
+"""What a rewind brings back: the files, the conversation."""
+_TICKS = re.compile(r"`{3,}")
+
+
+def expand_command(message: UserMessage) -> UserMessage:
+    """Return what the model is told where a command of ours is for it. Pure."""
+    if message.text.strip() != "/commit":
+        return message
+    return replace(message, text=COMMIT_REQUEST, shown=message.text)
+
+
+class CommandView(Protocol):
+    """Shows a person what a command has to say."""
+
+    def send(self, update: Update) -> None:
+        """Send an update."""
+        ...
+
+
+class EditorCommands:
+    """Runs the commands of one session."""
+
+    def __init__(self, view: CommandView) -> None:
+        self._view = view
+        self._restored: Restored | None = None
+        """What the last rewind did to the files."""
+        self._handlers: dict[str, Callable[[Session, str], Awaitable[str]]] = {
+            "compact": self._compact,
+            "rewind": self._rewind,
+            "undo": self._undo,
+            "diff": self._diff,
+            "commit": self._commit,
+        }
+
+    async def run(self, session: Session, line: str) -> bool:
+        """Run a line that is one of these commands; return whether it is.
+
+        Raises:
+            KakiteError: it cannot be done, or makes no sense.
+        """
+        name, _, rest = line.removeprefix("/").partition(" ")
+        handler = self._handlers.get(name) if line.startswith("/") else None
+        # Without a message, the model is asked to commit.
+        if handler is None or (name == "commit" and not rest.strip()):
+            return False
+        if session.is_running:
+            raise SessionError("the model is at work", hint="wait for the end of its turn, or cancel it")
+        self._view.send(message_chunk(await handler(session, rest.strip())))
+        return True
+
+    async def _compact(self, session: Session, _rest: str) -> str:
+        before, _ = await session.count_context_tokens()
+        await session.compact()
+        used, window = await session.count_context_tokens()
+        self._view.send(schema.UsageUpdate(session_update="usage_update", used=used, size=window))
+        return f"The next request takes about {used} tokens; before, it would have taken {before}."
+
+    async def _rewind(self, session: Session, rest: str) -> str:
+        number, _, what = rest.partition(" ")
+        points = session.run.points
+        if not number:
+            return _list_points(points)
+        if not number.isdecimal() or not 1 <= int(number) <= len(points):
+            raise SessionError(
+                f"there is no message {number} to go back to", hint="/rewind lists them", code="no_such_point"
+            )
+        point = points[int(number) - 1]
+        if not what:
+            return await _preview(session, point, number)
+        if what not in _REWOUND:
+            raise UsageError(
+                f"`/rewind {rest}` makes no sense", hint="/rewind NUMBER both, files or conversation"
+            )
+        files, conversation = _REWOUND[what]
+        done = await session.rewind(point, files=files, conversation=conversation)
+        self._restored = done
+        told = [f"Back to before: {_quote(point.text)}"]
+        if done is not None:
+            told[0] += f" ({_count_files(done)}; `/undo` takes that back)"
+            told += [f"- `{each.path}` stays as it is: {each.reason}" for each in done.skipped]
+        if conversation:
+            told.append("Your editor still shows what came after; the model no longer knows of it.")
+        return "\n\n".join(told)
+
+    async def _undo(self, session: Session, _rest: str) -> str:
+        if self._restored is None:
+            raise UsageError("there is no rewind to take back", hint="/rewind goes back")
+        self._restored = await session.undo_rewind(self._restored)
+        return f"Taken back: {_count_files(self._restored)}. The conversation stays as it is."
+
+    async def _diff(self, session: Session, _rest: str) -> str:
+        diff = await session.diff_since_start()
+        return _fence("diff", diff) if diff else "Nothing has changed since the session began."
+
+    async def _commit(self, session: Session, rest: str) -> str:
+        made = await session.commit(rest)
+        return _fence("", format_commit(made, rest))
+
+
+def _list_points(points: tuple[RewindPoint, ...]) -> str:
+    if not points:
+        return "There is nothing to go back to yet."
+    lines = [f"{number}. {_quote(point.text)}" for number, point in enumerate(points, 1)]
+    return "\n".join([*lines, "", "`/rewind NUMBER` shows what going back to before that message changes."])
+
+
+async def _preview(session: Session, point: RewindPoint, number: str) -> str:
+    changes = await session.list_rewind_changes(point)
+    lines = [f"- {each.kind}: `{each.path}`" for each in changes] or ["No file differs from then."]
+    choices = ", ".join(f"`/rewind {number} {what}`" for what in _REWOUND)
+    return "\n".join([f"To before: {_quote(point.text)}", "", *lines, "", f"To go back: {choices}."])
+
+
+def _quote(text: str) -> str:
+    return escape_one_line(text).replace("`", "'")
+
+
+def _fence(kind: str, text: str) -> str:
+    """Return text that no mark in it can leave."""
+    ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(text))])
+    return f"{ticks}{kind}\n{text.rstrip()}\n{ticks}"
+
+
+def _count_files(done: Restored) -> str:
+    count = len(done.changes.files)
+    return "1 file" if count == 1 else f"{count} files"

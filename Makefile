@@ -146,7 +146,7 @@ lock: $(VENV)/.locked
 	  --output-file requirements.lock pyproject.toml
 
 # The pictures of a terminal in the documentation, from real runs.
-record: install
+record: install clients
 	$(BIN)/python -m scripts.record
 
 # The documentation site, into build/docs/site, with the reference pages, which come from the program itself.

@@ -7,6 +7,7 @@ Each is what a command printed, as SVG with no font or script from elsewhere. Wh
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -22,6 +23,7 @@ from rich.text import Text
 from scripts import record_chat
 
 PICTURES = Path(__file__).parent.parent / "docs/pictures"
+ACPX = Path(__file__).parent.parent / "tests/clients/node_modules/acpx/dist/cli.js"
 WIDTH = 112
 
 GREET = 'def greet(name):\n    if name:\n        print("Hello, " + name)\n'
@@ -60,11 +62,11 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 """
 
 
-def shown(line: str, folder: Path, code: int = 0) -> str:
+def shown(line: str, folder: Path, code: int = 0, **env: str) -> str:
     """Return a command line as it is typed, and what it prints on a terminal, with its colours."""
-    more = {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "XDG_STATE_HOME": str(folder.parent / "state")}
+    more = {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "XDG_STATE_HOME": str(folder.parent / "state"), **env}
     own = {name: told for name, told in os.environ.items() if not name.startswith("PYTHON")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([str(folder.parent / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         ["sh", "-c", line],
         cwd=folder, env={**own, **more, "PATH": path}, stdin=subprocess.DEVNULL,
@@ -107,10 +109,34 @@ def task(folder: Path) -> str:
     return "\n".join(lines[: next(n for n, line in enumerate(lines) if "The report" in line)])
 
 
+def client(folder: Path) -> str:
+    """Return a change that another program's client has made and taken back, over the protocol of editors."""
+    with record_chat.serving(folder, record_chat.CHANGE) as server:
+        home, programs = folder.parent / "home", folder.parent / "bin"
+        for each in (home / ".acpx", programs):
+            each.mkdir(parents=True)
+        words = f"--model {record_chat.MODEL} --sandbox local --base-url {server.anthropic_url}"
+        agents = {"kakite": {"command": f"kakite acp {words}"}}
+        (home / ".acpx/config.json").write_text(json.dumps({"agents": agents}), encoding="utf-8")
+        (programs / "acpx").write_text(
+            f'#!/bin/sh\nexec node {ACPX} --ttl 1 "$@" 2>/dev/null\n', encoding="utf-8"
+        )
+        (programs / "acpx").chmod(0o755)
+        own = {"HOME": str(home), "ANTHROPIC_API_KEY": "none"}
+        shown("acpx kakite sessions new", folder, **own)
+        asked = f'acpx --approve-all kakite "{record_chat.REQUEST}"'
+        lines = [asked, 'acpx kakite "/rewind 1"', 'acpx kakite "/rewind 1 files"']
+        told = "\n".join(shown(line, folder, **own) for line in lines)
+    # What the client says of its own requests, and where the folder of the picture lies, tells nothing.
+    kept = (line for line in told.split("\n") if not line.startswith(("[client]", "  files:", "  input:")))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept).replace(f"{folder}/", ""))
+
+
 RECORDED: dict[str, tuple[str, Callable[[Path], str | Text], int]] = {
     "terminal-edit": ("kakite edit", edits, WIDTH),
     "terminal-task": ("kakite agent demo", task, WIDTH),
     "terminal-chat-approval": ("kakite chat", record_chat.approval, record_chat.COLUMNS),
+    "terminal-acpx": ("acpx", client, WIDTH),
     "terminal-chat": ("kakite chat", record_chat.steering, record_chat.COLUMNS),
 }
 """By the picture's name its title, what makes its text in an empty folder, and its columns."""

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ from rich.text import Text
 from tests.cli.screen import CTRL_C, ENTER, Screen, open_screen
 
 from kakite.models.scripted_model import Scenario
-from kakite_testing.fake_providers import run_scenario_server
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 
 COLUMNS = 80
 MODEL = "anthropic:claude-sonnet-5-5"
@@ -54,22 +54,33 @@ TURNS = (
 )
 
 
+REQUEST = "area() in calc.py should use math.pi"
+CHANGE = (*TURNS[:2], {"say": "`area()` uses `math.pi` now."})
+
+
+@contextmanager
+def serving(folder: Path, turns: Sequence[dict[str, Any]]) -> Generator[ScenarioServer]:
+    """Yield a model that says this, for a folder with the file that it changes."""
+    (folder / "calc.py").write_text(BEFORE, encoding="utf-8")
+    with run_scenario_server(Scenario.parse(json.dumps({"title": "picture", "turns": turns}))) as server:
+        yield server
+
+
 @contextmanager
 def _chatting(folder: Path) -> Generator[Screen]:
     """Yield the screen of a conversation in which the first message was sent."""
-    (folder / "calc.py").write_text(BEFORE, encoding="utf-8")
     (folder / "test_calc.py").write_text(TESTS, encoding="utf-8")
     (folder / ".gitignore").write_text("__pycache__/\n", encoding="utf-8")
     home = folder.parent / "home"
     home.mkdir()
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "none", "LC_ALL": "C.UTF-8"}
-    with run_scenario_server(Scenario.parse(json.dumps({"title": "picture", "turns": TURNS}))) as server:
+    with serving(folder, TURNS) as server:
         words = ("--model", MODEL, "--base-url", server.anthropic_url, "--sandbox", "local")
         command = (str(Path(sys.executable).parent / "kakite"), "chat", *words)
         with open_screen(command, env, folder, COLUMNS, 60) as screen:
             screen.wait_for_bottom(MODEL)
             screen.wait_until(lambda: "●" not in screen.bottom, "ready")
-            screen.press("area() in calc.py should use math.pi" + ENTER)
+            screen.press(REQUEST + ENTER)
             screen.wait_for_bottom("Allow this?")
             yield screen
             screen.press(CTRL_C)

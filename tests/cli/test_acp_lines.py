@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,7 +189,7 @@ async def test_without_a_key_the_editor_is_told_to_authenticate(home: Path, proj
 
 
 @asynccontextmanager
-async def waiting_turn(home: Path, project: Path, answer: Mapping[str, Any]) -> AsyncGenerator[WaitingTurn]:
+async def waiting_turn(home: Path, project: Path, answer: dict[str, Any]) -> AsyncGenerator[WaitingTurn]:
     """Yield an agent whose turn ``first`` waits for a command; the model's second step is ``answer``."""
     waits = {"calls": [{"tool": "run_command", "arguments": {"command": "cat gate"}}]}
     os.mkfifo(project / "gate")

@@ -532,7 +532,8 @@ async def test_a_rewind_shows_what_it_changes_brings_it_back_and_is_undone(home:
             for wrong, code in (("/rewind 7", "no_such_point"), ("/rewind 1 all", "bad_usage")):
                 with pytest.raises(RequestError) as refused:
                     await say(wrong)
-                assert (refused.value.data or {}).get("code") == code
+                told: Any = refused.value.data
+                assert told["code"] == code
             assert "make a 2" not in server.requests[-1].body.decode()
     assert server.violations == ()
 

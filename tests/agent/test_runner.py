@@ -102,6 +102,7 @@ def parts_of(
             rules=MODES["all"],
             approver=DenyingApprover(),
             author=("Kakite", "kakite@localhost"),
+            retry_seconds=0.0,
             listener=listener or (lambda _: None),
         )
 

@@ -75,6 +75,24 @@ def test_nobody_is_asked_so_what_needs_a_yes_is_not_done(home: Path, project: Pa
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
 
 
+def test_a_provider_that_is_busy_is_waited_for_and_said_so(home: Path, project: Path) -> None:
+    busy = {"error": {"status": 529, "type": "overloaded_error", "message": "busy", "retry_after": 0.01}}
+    with run_scenario_server(script(busy, {"say": "Hello."})) as server:
+        done = chat(server, home, project, "-p", "hi", "--output", "jsonl")
+        given_up = kakite(
+            *arguments(server, "-p", "hi"),
+            home=home,
+            cwd=project,
+            env={"OPENAI_API_KEY": KEY, "KAKITE_RETRY_MINUTES": "0"},
+        )
+    assert done.code == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    (retried,) = [line for line in lines if line["type"] == "model_request_retried"]
+    assert (retried["code"], retried["withdrawn"]) == ("model_unavailable", False)
+    assert lines[-1]["text"] == "Hello."
+    assert given_up.code == 3
+
+
 def test_the_session_goes_on(home: Path, project: Path) -> None:
     with run_scenario_server(script({"say": "Hello."}, {"say": "You said hi."})) as server:
         first = chat(server, home, project, "-p", "hi", "--output", "json")

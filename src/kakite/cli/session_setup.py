@@ -278,6 +278,7 @@ def _build_deps(
         sandbox=open_sandbox(task.sandbox, record.task, terms=terms, project=Path(task.folder)),
         limits=terms.limits,
         model=open_task_model(task),
+        retry_seconds=60 * settings.retry_minutes,
         rules=(),  # the session's mode sets them
         approver=approver,
         days=DailyUsageStore(ensure_state_folder(os.environ)),

@@ -206,6 +206,9 @@ class Settings(BaseModel):
     context_tokens: Annotated[int | None, Field(ge=4000)] = Field(
         None, description="The model's context window in tokens, where Kakite does not know it or is wrong"
     )
+    retry_minutes: Annotated[float, Field(ge=0, le=1440)] = Field(
+        10, description="How many minutes to wait for the model's provider when it is busy or down"
+    )
     tool_calls: Literal["auto", "native", "fenced"] = Field(
         "auto",
         description="How the model calls tools: `native` (in its provider's form) or `fenced` (as fenced "

@@ -69,6 +69,7 @@ class Chat:
             rules=MODES["all"],
             approver=self.approver,
             builtin=self.builtin,
+            retry_seconds=0.0,
             stream=True,
             listener=self.events.append,
         )

@@ -146,6 +146,8 @@ def iter_updates(event: events.RunEvent, files: EditedFiles) -> Iterator[Update]
             yield to_tool_result(event, files.show_result(event.id, event.diff))
         case events.ResourceMissing(what=what, message=message):
             yield message_chunk(f"`{what}` is not there, and the session goes on without it: {message}\n\n")
+        case events.ModelRequestRetried():
+            yield message_chunk(f"\n\n[{event.describe()}]\n\n")
         case events.PlanUpdated(steps=steps):
             yield to_plan(steps)
         case events.SubagentEvent():

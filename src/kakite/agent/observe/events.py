@@ -240,6 +240,23 @@ class PriceUnknown:
     model: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequestRetried:
+    """The model's provider failed, and is asked again after a wait."""
+
+    type: ClassVar[str] = "model_request_retried"
+    code: str
+    message: str
+    wait_seconds: float
+    withdrawn: bool
+    """Whether a part of the reply was streamed already: it counts no more."""
+
+    def describe(self) -> str:
+        """Return what failed, and when the model is asked again, for a person."""
+        gone = " What the model had begun to say does not count." if self.withdrawn else ""
+        return f"{self.message.rstrip('. ')}. Asking again in {self.wait_seconds:,.0f} s.{gone}"
+
+
 TurnEndReason = Literal["answered", "interrupted", "failed", "limit", "budget", "stuck", "refused"]
 """Why a session's turn ended: the model has answered; the person stopped it; something outside failed, as the
 model's provider; a limit; the model went round in circles, or would not answer."""
@@ -326,6 +343,7 @@ LiveEvent = (
     | FindingsReported
     | PushRejected
     | PriceUnknown
+    | ModelRequestRetried
     | TurnStarted
     | SteeringReceived
     | HookFailed

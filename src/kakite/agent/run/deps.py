@@ -78,6 +78,8 @@ class SessionDeps:
     """Servers that the person configured in the editor which drives a session. They are nowhere stored."""
     buffers: Buffers | None = field(default=None, repr=False, compare=False)
     """The project's files as the editor has them which drives a session; None: as they are on the disk."""
+    retry_seconds: float = 600.0
+    """How long the model's provider is waited for where it fails."""
     skills: str = ""
     """The list of skills that the model is told of."""
     stream: bool = False

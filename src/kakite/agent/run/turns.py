@@ -19,6 +19,7 @@ from kakite.agent.observe.event_log import (
     iter_plan_updates,
 )
 from kakite.agent.observe.events import (
+    ModelRequestRetried,
     ModelRequestStarted,
     ModelTextDelta,
     ModelThoughtDelta,
@@ -41,6 +42,7 @@ from kakite.agent.run.prompt import update_system_prompt
 from kakite.agent.run.state import RunState
 from kakite.agent.toolsets.run_toolset import RunToolset, StartCallback, ignore_start
 from kakite.models.model import ModelError
+from kakite.models.retry import ModelRetry, RetryingModel
 from kakite.sandbox import ResourceLimits, find_exceeded_limit
 from kakite.sandbox.disk_limits import DEEPEST
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
@@ -92,8 +94,9 @@ class TurnExecutor:
         self._toolbox = toolbox
         self._patience = patience
         self._list_changed_files = list_changed_files
-        self._memory = Compactor(parts.model)
         self._emit = parts.listener
+        self._model = RetryingModel(parts.model, parts.retry_seconds, self._tell_of_retry)
+        self._memory = Compactor(self._model)
         self._adding: tuple[RunUsage, asyncio.Task[RunUsage]] | None = None
         """What is on its way to the day's sum, and who brings it."""
 
@@ -154,7 +157,7 @@ class TurnExecutor:
         self.partial = ""
         began = time.monotonic()
         try:
-            reply = await self._parts.model.reply(
+            reply = await self._model.reply(
                 fixed.instructions,
                 compaction.get_visible_messages(run),
                 fixed.tools,
@@ -180,6 +183,17 @@ class TurnExecutor:
     def _should_stream(self, run: RunState) -> bool:
         # The first reply of a run is its plan, which is for us: it is shown when it is whole.
         return self._parts.stream and (run.plan is not None or run.phase == "chat")
+
+    def _tell_of_retry(self, retry: ModelRetry) -> None:
+        self.partial = ""
+        self._emit(
+            ModelRequestRetried(
+                code=retry.error.code,
+                message=retry.error.message,
+                wait_seconds=round(retry.wait, 1),
+                withdrawn=retry.streamed,
+            )
+        )
 
     def _stream(self, text: str) -> None:
         self.partial += text

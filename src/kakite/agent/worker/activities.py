@@ -77,6 +77,9 @@ from kakite.models.messages import Reply, Usage
 from kakite.models.model import Model, ModelError
 from kakite.sandbox import SandboxSpec, open_sandbox
 
+_RETRY_SECONDS = 30.0
+"""A provider that is down for longer is waited for by the workflow, which takes no worker meanwhile."""
+
 
 async def push_partial_work(run: RunState, parts: RunDeps, checkout: Worktree) -> PartialPush:
     """Push what there is. Where others were faster, it goes onto theirs, or is kept beside the branch."""
@@ -480,6 +483,7 @@ class TaskActivities:
             mirror=mirror,
             relay=relay,
             model=self._gear.open_model(task),
+            retry_seconds=_RETRY_SECONDS,
             rules=MODES[cast("Mode", task.approve)],
             approver=approver if order.start.on_ask == "pause" else DenyingApprover(),
             author=self._gear.author,

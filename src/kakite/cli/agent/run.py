@@ -36,10 +36,11 @@ from kakite.errors import ExternalError, KakiteError, UsageError
 
 if TYPE_CHECKING:
     from kakite.agent.git.url import RepoUrl
-    from kakite.agent.run.deps import RunDeps, ToolSettings
+    from kakite.agent.run.deps import RunDeps
     from kakite.agent.run.state import RunState, Task
     from kakite.agent.run.store import RunFolder
     from kakite.cli.agent.run_view import RunView
+    from kakite.cli.settings import Settings
     from kakite.host import Mode
     from kakite.sandbox import Sandbox
 
@@ -75,7 +76,7 @@ def run(
     from kakite.agent.run.state import Task
     from kakite.agent.run.store import RunStore, choose_branch_name
     from kakite.cli.options import apply_limits
-    from kakite.cli.settings import build_tool_settings, load_settings
+    from kakite.cli.settings import load_settings
     from kakite.workspace import ensure_state_folder
 
     with _report_errors(as_json=as_json) as attempt:
@@ -105,7 +106,7 @@ def run(
             attempt.task,
             attempt.record,
             attempt.address,
-            build_tool_settings(settings),
+            settings,
             stream=stream,
             as_json=as_json,
         )
@@ -154,7 +155,7 @@ def resume(
             typer.echo(json.dumps({"id": task}))
         return
     from kakite.agent.run.store import RunStore
-    from kakite.cli.settings import build_tool_settings, load_settings
+    from kakite.cli.settings import load_settings
     from kakite.workspace import ensure_state_folder
 
     with _report_errors(as_json=as_json) as attempt:
@@ -172,8 +173,8 @@ def resume(
         attempt.task = _apply_flags(
             stored.task, {**given, "sandbox": given["sandbox"] or stored.sandbox or None}
         )
-        tooling = build_tool_settings(load_settings({}, repository=attempt.address.url))
-        _execute_task(attempt.task, record, attempt.address, tooling, stream=stream, as_json=as_json)
+        settings = load_settings({}, repository=attempt.address.url)
+        _execute_task(attempt.task, record, attempt.address, settings, stream=stream, as_json=as_json)
 
 
 @app.command("continue")
@@ -201,7 +202,7 @@ def continue_run(
     This is a new round of the run. Its limits count from here; those that you leave out are as they were.
     """
     from kakite.agent.run.machine import get_round_task
-    from kakite.cli.settings import build_tool_settings, load_settings
+    from kakite.cli.settings import load_settings
 
     with _report_errors(as_json=as_json) as attempt:
         if not message.strip():
@@ -215,8 +216,10 @@ def continue_run(
             get_round_task(stored), {**given, "sandbox": given["sandbox"] or stored.sandbox or None}
         )
         attempt.task = task
-        tooling = build_tool_settings(load_settings({}, repository=attempt.address.url))
-        _execute_task(task, record, attempt.address, tooling, message=message, stream=stream, as_json=as_json)
+        settings = load_settings({}, repository=attempt.address.url)
+        _execute_task(
+            task, record, attempt.address, settings, message=message, stream=stream, as_json=as_json
+        )
 
 
 def _find_run_to_continue(given: str) -> RunFolder:
@@ -486,7 +489,7 @@ def _execute_task(
     task: Task,
     record: RunFolder,
     address: RepoUrl,
-    tooling: ToolSettings,
+    settings: Settings,
     *,
     message: str = "",
     stream: bool | None,
@@ -498,7 +501,7 @@ def _execute_task(
     terminal = RunView()
     streaming = (sys.stderr.isatty() and not as_json) if stream is None else stream
     # What is wrong with the parts is said before we act.
-    parts = _build_deps(task, record, address, terminal, tooling, stream=streaming)
+    parts = _build_deps(task, record, address, terminal, settings, stream=streaming)
     _check_can_act(parts)
     if not record.file.exists():  # a run that begins
         _warn_uncommitted(address)
@@ -522,7 +525,7 @@ async def _run_traced(task: Task, parts: RunDeps, message: str) -> RunState:
 
 
 def _build_deps(
-    task: Task, record: RunFolder, address: RepoUrl, terminal: RunView, tooling: ToolSettings, *, stream: bool
+    task: Task, record: RunFolder, address: RepoUrl, terminal: RunView, settings: Settings, *, stream: bool
 ) -> RunDeps:
     from kakite.agent.git.mirror import Mirror
     from kakite.agent.git.sandbox_remote import SandboxRemote
@@ -530,6 +533,7 @@ def _build_deps(
     from kakite.agent.run.deps import RunDeps
     from kakite.agent.run.limits import DailyUsageStore
     from kakite.cli.agent.worker import open_task_model
+    from kakite.cli.settings import build_tool_settings
     from kakite.host import MODES, DenyingApprover
     from kakite.sandbox import SandboxSpec, open_sandbox
     from kakite.workspace import ensure_state_folder
@@ -561,7 +565,8 @@ def _build_deps(
         sandbox=sandbox,
         limits=terms.limits,
         record=record,
-        tooling=tooling,
+        tooling=build_tool_settings(settings),
+        retry_seconds=60 * settings.retry_minutes,
     )
 
 

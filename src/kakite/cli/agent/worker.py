@@ -332,7 +332,8 @@ def open_task_model(task: Task) -> Model:
     from kakite.models.text_tool_calls import TextToolCallModel
 
     with suggest_demo():
-        model = open_model(task.model, base_url=task.base_url, environ=os.environ)
+        # Who asks tries again, and says so.
+        model = open_model(task.model, base_url=task.base_url, environ=os.environ, max_retries=0)
     return TextToolCallModel(model, task.tool_calls)
 
 

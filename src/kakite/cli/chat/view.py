@@ -156,14 +156,14 @@ class ChatView:
             case events.TurnEnded():
                 self._end_turn(event)
             case events.ToolCallEvent():
-                self.begin(describe_call(event))
-                if self.plain:
-                    self.note(f"Working: {self.doing}")
+                self._begin_call(event)
             case events.PreparationStarted(what=what):
                 self.begin(_PREPARING.get(what, what))
             case events.ModelRequestStarted():
                 self._streamed = False
                 self.begin("Thinking")
+            case events.ModelRequestRetried():
+                self._withdraw_reply(event.describe())
             case _:
                 self._show_note(event)
         self.refresh()
@@ -365,6 +365,20 @@ class ChatView:
         elif text.strip():
             self.show_markdown(text)
         self.doing = ""
+
+    def _begin_call(self, event: events.ToolCallEvent) -> None:
+        self.begin(describe_call(event))
+        if self.plain:
+            self.note(f"Working: {self.doing}")
+
+    def _withdraw_reply(self, why: str) -> None:
+        """Show what has come of a reply that broke off, and why it does not count."""
+        self._fold_thought()
+        if rest := self._text.flush():
+            self.show_markdown(rest)
+        self._streamed = False
+        self.warn(why)
+        self.begin("Waiting for the model's provider")
 
     def _show_checklist(self, steps: Sequence[ChecklistStep]) -> None:
         for step in steps:

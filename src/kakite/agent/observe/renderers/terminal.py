@@ -77,6 +77,10 @@ class TerminalRenderer:
                 self.set_status(f"The model is thinking (turn {turn})")
             case events.ToolCallEvent():
                 self.set_status(describe_call(event))
+            case events.ModelRequestRetried():
+                self._print_line("!", "yellow", event.describe())
+                self._shown = False
+                self.set_status("Waiting for the model's provider")
             case events.RunStepEvent():
                 mark, colour = ("✓", "green") if event.ok else ("!", "yellow")
                 self._print_line(mark, colour, event.text)
@@ -215,6 +219,9 @@ _FORMATTERS: Mapping[str, Callable[[Mapping[str, object]], str]] = {
     "findings": _format_findings,
     "step": lambda line: f"{line.get('kind')}: {_to_single_line(line.get('text'))}",
     "plan_updated": lambda line: f"plans: {_format_progress(line.get('steps'))}",
+    "model_request_retried": lambda line: (
+        f"waits {line.get('wait_seconds')} s for the model: {_to_single_line(line.get('message'))}"
+    ),
     "push_rejected": lambda line: f"somebody else pushed to {line.get('branch')} first: rebases",
     "state": lambda line: f"ends: {line.get('status')}",
 }

@@ -197,12 +197,22 @@ ContextTokens = Annotated[
         metavar="N", help="The model's context window, in tokens. Default: what Kakite knows about the model."
     ),
 ]
+EffortName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LEVEL",
+        autocompletion=complete_with("off", "minimal", "low", "medium", "high", "xhigh", "max"),
+        help="How much the model thinks: off, minimal, low, medium, high, xhigh or max. Default: as its "
+        "provider does it.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document to standard output.")]
 
 
 SETTING_FLAGS: Mapping[str, Any] = {
     "model": ModelName,
     "base_url": BaseUrl,
+    "effort": EffortName,
     "sandbox": SandboxKind,
     "approve": Approve,
     "network": NetworkName,

@@ -331,6 +331,7 @@ def _create_run(settings: Settings, project: Path, session_id: str, sandbox: str
         max_turns=UNLIMITED_TURNS,
         context_tokens=settings.context_tokens,
         tool_calls=settings.tool_calls,
+        effort=settings.effort,
         network=settings.network,
         hosts=settings.hosts,
         workspace="folder",
@@ -339,7 +340,7 @@ def _create_run(settings: Settings, project: Path, session_id: str, sandbox: str
 
 
 def _apply_given(run: RunState, settings: Settings, given: Mapping[str, object]) -> RunState:
-    names = ("model", "base_url", "approve", "network", "hosts", "context_tokens")
+    names = ("model", "base_url", "approve", "network", "hosts", "context_tokens", "effort")
     changes = {name: getattr(settings, name) for name in names if given.get(name) is not None}
     if changes.get("base_url") == "":
         changes["base_url"] = None

@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from kakite.cli.settings_file import get_user_settings_file
 from kakite.errors import UsageError
+from kakite.models.model import Effort
 from kakite.processes import Network
 
 if TYPE_CHECKING:
@@ -205,6 +206,10 @@ class Settings(BaseModel):
     )
     context_tokens: Annotated[int | None, Field(ge=4000)] = Field(
         None, description="The model's context window in tokens, where Kakite does not know it or is wrong"
+    )
+    effort: Effort | None = Field(
+        None,
+        description="How much the model thinks: `off`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`",
     )
     retry_minutes: Annotated[float, Field(ge=0, le=1440)] = Field(
         10, description="How many minutes to wait for the model's provider when it is busy or down"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from kakite.errors import ExternalError
 
 if TYPE_CHECKING:
     from kakite.models.messages import Message, Reply
     from kakite.tools.toolset import Tool
+
+Effort = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model thinks before it answers. Not every model knows every level: it takes its nearest one."""
 
 OnText = Callable[[str], None]
 """Receives the reply's text, or what the model thinks, piece by piece while it streams."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
     from splintr import AnyTokenizer
 
-    from kakite.models.model import Model
+    from kakite.models.model import Effort, Model
 
 
 DEFAULT_CONTEXT_WINDOW: Final = 128_000
@@ -61,6 +62,8 @@ def _load_tokenizer() -> AnyTokenizer:
 
 _PLACEHOLDER_KEY: Final = "no-key-needed"
 """Sent where the library insists on a key and the server does not."""
+_RESPONSES_ONLY: Final = re.compile(r"codex|-pro(?:-|$)")
+"""Names of OpenAI's models that chat completions do not serve."""
 _NO_THINKING_TAGS: Final = ("\0no such tag\0", "\0no such tag either\0")
 
 
@@ -109,6 +112,13 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
             name="openai",
             variables=("OPENAI_API_KEY",),
             note="OpenAI, or with --base-url any server that speaks its format: Ollama, vLLM, LM Studio",
+            address="https://api.openai.com/v1",
+            address_variable="OPENAI_BASE_URL",
+        ),
+        Provider(
+            name="openai-responses",
+            variables=("OPENAI_API_KEY",),
+            note="OpenAI's Responses API; codex and pro models of `openai` take it by themselves",
             address="https://api.openai.com/v1",
             address_variable="OPENAI_BASE_URL",
         ),
@@ -190,6 +200,7 @@ def open_model(
     timeout: float = 600.0,
     max_retries: int = 4,
     max_output_tokens: int | None = None,
+    effort: Effort | None = None,
 ) -> Model:
     """Open the model ``PROVIDER:NAME``. Nothing is sent yet.
 
@@ -203,6 +214,7 @@ def open_model(
         max_retries: how often a request is sent again when a provider is busy or the network failed. The wait
             grows from half a second to eight, or is what the provider asks for.
         max_output_tokens: the most that one reply may be. By default what the model can.
+        effort: how much the model thinks. By default as its provider does it.
 
     Raises:
         ModelConfigError: there is no such provider, or its key, its address or its library is missing.
@@ -215,6 +227,8 @@ def open_model(
     settings = _build_settings(
         provider, timeout=timeout, max_retries=max_retries, max_output_tokens=max_output_tokens
     )
+    if effort is not None:
+        settings["thinking"] = False if effort == "off" else effort
     # Here, not above: it takes the better part of a second, and only a run that asks a model needs it.
     from kakite.models.pydantic_ai_model import RemoteModel
 
@@ -343,7 +357,12 @@ def _collect_secrets(environ: Mapping[str, str]) -> Iterator[str]:
 def _open_provider_model(
     provider: Provider, name: str, *, address: str, key: str, max_retries: int
 ) -> ProviderModel:
+    is_own_server = address.rstrip("/") != provider.address
     match provider.name:
+        case "openai" if not is_own_server and _RESPONSES_ONLY.search(name):
+            return _open_responses_model(name, address, key)
+        case "openai-responses":
+            return _open_responses_model(name, address, key)
         case "openai":
             from pydantic_ai.models.openai import OpenAIChatModel
             from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -355,10 +374,22 @@ def _open_provider_model(
                 ignore_streamed_leading_whitespace=False,
                 openai_chat_streaming_requires_finish_reason=True,
             )
-            client = _open_openai_client(address, key, own_server=address.rstrip("/") != provider.address)
+            client = _open_openai_client(address, key, own_server=is_own_server)
             return OpenAIChatModel(name, provider=client, profile=profile)
         case _:
             return _infer_model(provider, name, _make_client_factory(provider, address, key, max_retries))
+
+
+def _open_responses_model(name: str, address: str, key: str) -> ProviderModel:
+    """Return a model that is asked by OpenAI's Responses API, which takes reasoning back between turns."""
+    from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    # Nothing is kept at the provider: reasoning comes back encrypted, and goes along with the next request.
+    settings = OpenAIResponsesModelSettings(openai_store=False)
+    return OpenAIResponsesModel(
+        name, provider=OpenAIProvider(base_url=address, api_key=key), settings=settings
+    )
 
 
 def _infer_model(

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from kakite.agent.run.limits import RunUsage, UsageKind, UsageLimits
 from kakite.models.messages import InvalidToolCall, Message, Usage, UserMessage
+from kakite.models.model import Effort
 from kakite.models.text_tool_calls import ToolCallMode
 from kakite.processes import Network
 from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
@@ -63,6 +64,8 @@ class Task:
     """What the model can take, where the person knows better."""
     tool_calls: ToolCallMode = "auto"
     """How the model calls tools."""
+    effort: Effort | None = None
+    """How much the model thinks; None: as its provider does it."""
     daily: UsageLimits = UsageLimits()
     """What all tasks of a day may use up together."""
     workspace: WorkspaceKind = "clone"

@@ -97,6 +97,7 @@ def run(
             max_turns=settings.max_turns,
             context_tokens=settings.context_tokens,
             tool_calls=settings.tool_calls,
+            effort=settings.effort,
             network=settings.network,
             hosts=settings.hosts,
             setup=settings.setup == "auto",

@@ -333,7 +333,9 @@ def open_task_model(task: Task) -> Model:
 
     with suggest_demo():
         # Who asks tries again, and says so.
-        model = open_model(task.model, base_url=task.base_url, environ=os.environ, max_retries=0)
+        model = open_model(
+            task.model, base_url=task.base_url, environ=os.environ, max_retries=0, effort=task.effort
+        )
     return TextToolCallModel(model, task.tool_calls)
 
 
@@ -379,6 +381,7 @@ def build_task_settings(settings: Settings) -> dict[str, object]:
         "max_turns": settings.max_turns,
         "context_tokens": settings.context_tokens,
         "tool_calls": settings.tool_calls,
+        "effort": settings.effort,
         "network": settings.network,
         "hosts": list(settings.hosts),
         "setup": settings.setup == "auto",

@@ -40,14 +40,18 @@ def test_claude_edits_with_kakite_and_has_no_edit_of_its_own(me: Person, root: P
     claude = found("claude")
     me.write(
         ".claude/settings.json",
-        '{\n  "permissions": {"deny": ["Bash(curl:*)"]} // none\n}\n'.replace(" // none", ""),
+        '{\n  "permissions": {"deny": ["Bash(curl:*)"]}\n}\n',
     )
     me.write(".claude.json", '{\n  "mcpServers": {},\n  "hasCompletedOnboarding": true\n}')
     before = me.files()
     me.install("claude")
     with serving(Model("kakite", "text_editor", EDIT)) as model:
         allowed = ["--allowedTools", "mcp__kakite", "--output-format", "json"]
-        said = run([claude, "-p", *allowed], me.home, root, PROMPT, **claude_environment(model))
+        more = {
+            **claude_environment(model),
+            "MCP_CONNECTION_NONBLOCKING": "false",
+        }  # else it may ask too early
+        said = run([claude, "-p", *allowed], me.home, root, PROMPT, **more)
     assert json.loads(said)["is_error"] is False
     assert file.read_bytes() == EDITED
     offered = {tool["name"] for request in model.requests for tool in request.get("tools", [])}

@@ -254,3 +254,23 @@ def test_what_cannot_be_written_is_told_and_the_rest_taken_back(me: Person) -> N
 def test_wrong_words_are_explained(me: Person) -> None:
     assert "did you mean `cursor`" in kakite("install", "curser", home=me.home).stderr
     assert kakite("install", "zed", "--scope", "all", home=me.home).code == 2
+
+
+@pytest.mark.parametrize(
+    ("client", "variable", "name"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", "settings.json"),
+        ("codex", "CODEX_HOME", "config.toml"),
+        ("copilot", "COPILOT_HOME", "mcp-config.json"),
+        ("pi", "PI_CODING_AGENT_DIR", "extensions/kakite/index.ts"),
+        ("zed", "XDG_CONFIG_HOME", "zed/settings.json"),
+    ],
+)
+def test_folders_of_the_clients_are_where_their_variables_say(
+    client: str, variable: str, name: str, me: Person, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    done = kakite("install", client, "--yes", home=me.home, env={variable: str(elsewhere)})
+    assert done.code == 0, done.stderr
+    assert (elsewhere / name).is_file()
+    assert (elsewhere / name).stat().st_mode & 0o077 == 0

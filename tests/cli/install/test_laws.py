@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kakite.cli.install.json_entries import (
@@ -18,8 +20,10 @@ from kakite.cli.install.json_entries import (
     get_value,
     remove_entry,
 )
+from kakite.cli.install.plan import InstallError
 from kakite.cli.install.toml_block import TomlError, add_block, parse_toml, remove_block
 from kakite.host.config import jsonc
+from tests.cli.install.program import person
 
 ENTRIES = (
     Entry(path=("mcpServers", "kakite"), value={"command": "kakite", "args": ["serve", "--root", "."]}),
@@ -212,3 +216,37 @@ def test_a_block_is_added_to_toml_and_goes_again(text: str, more: str) -> None:
 )
 def test_an_entry_is_written_as_the_file_is(text: str, added: str) -> None:
     assert add_entry(text, ENTRIES[1])[0].apply(text) == added
+
+
+FILES = (
+    ("opencode", ".config/opencode/opencode.jsonc"),
+    ("claude", ".claude/settings.json"),
+    ("claude", ".claude.json"),
+    ("gemini", ".gemini/settings.json"),
+    ("zed", ".config/zed/settings.json"),
+)
+
+
+@settings(max_examples=40)
+@given(
+    st.one_of(
+        st.tuples(st.sampled_from(FILES), jsonc_texts()),
+        st.tuples(st.just(("codex", ".codex/config.toml")), toml_texts()),
+    )
+)
+def test_a_persons_folder_is_as_it_was(case: tuple[tuple[str, str], str]) -> None:
+    (client, name), text = case
+    with TemporaryDirectory() as folder:
+        me = person(Path(folder))
+        me.write(name, text)
+        before = me.files()
+        try:
+            me.install(client)
+        except InstallError:
+            assert me.files() == before
+            return
+        installed = me.files()
+        assert not me.install(client).changes
+        assert me.files() == installed
+        me.uninstall(client)
+        assert me.files() == before

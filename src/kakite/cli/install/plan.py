@@ -143,7 +143,8 @@ def carry_out(plan: Plan, environ: Mapping[str, str]) -> None:
     try:
         for each in plan.changes:
             done.append(each)
-            _write(each.path, each.after)
+            is_private = each.record is not None and each.record.scope == "user"
+            _write(each.path, each.after, is_private=is_private)
     except OSError as error:
         for each in reversed(done):
             with suppress(OSError):
@@ -422,14 +423,15 @@ def _decode(path: Path, data: bytes | None) -> str:
         ) from None
 
 
-def _write(path: Path, data: bytes | None) -> None:
-    """Write through links; a file that is there keeps its mode."""
+def _write(path: Path, data: bytes | None, *, is_private: bool = False) -> None:
+    """Write through links; a file that is there keeps its mode. A person's own file is for nobody else."""
     place = path.resolve()
     if data is None:
         place.unlink(missing_ok=True)
         return
     place.parent.mkdir(parents=True, exist_ok=True)
-    mode = place.stat().st_mode & 0o7777 if place.exists() else 0o666 & ~_get_umask()
+    fresh = 0o600 if is_private else 0o666 & ~_get_umask()
+    mode = place.stat().st_mode & 0o7777 if place.exists() else fresh
     state_files.replace(place, data, mode=mode)
 
 

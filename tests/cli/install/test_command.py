@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kakite.cli.install.clients import CLIENTS
+from kakite.cli.install.clients import CLIENTS, load_skill
 from kakite.cli.install.plan import InstallError, carry_out, plan_install
 from tests.cli.install.program import Person, Scope, person
 from tests.cli.program import argv, environment, kakite
@@ -205,8 +205,9 @@ def test_a_setting_of_your_own_stays(me: Person) -> None:
     assert me.files() == before
 
 
-def test_a_skill_of_your_own_is_not_overwritten(me: Person) -> None:
-    me.write(".agents/skills/kakite/SKILL.md", "mine\n")
+@pytest.mark.parametrize("text", ["mine\n", ""])
+def test_a_skill_of_your_own_is_not_overwritten(text: str, me: Person) -> None:
+    me.write(".agents/skills/kakite/SKILL.md", text)
     before = me.files()
     with pytest.raises(InstallError) as raised:
         me.install("codex")
@@ -274,3 +275,26 @@ def test_folders_of_the_clients_are_where_their_variables_say(
     assert done.code == 0, done.stderr
     assert (elsewhere / name).is_file()
     assert (elsewhere / name).stat().st_mode & 0o077 == 0
+
+
+def test_a_file_that_you_made_anew_is_yours(me: Person) -> None:
+    me.install("gemini")
+    me.write(".gemini/settings.json", "{}")
+    before = me.files()
+    me.install("gemini")
+    me.uninstall("gemini")
+    assert me.files() == before
+
+
+def test_a_skill_that_was_there_already_stays(me: Person) -> None:
+    me.write(".agents/skills/kakite/SKILL.md", load_skill())
+    before = me.files()
+    me.install("codex")
+    me.uninstall("codex")
+    assert me.files() == before
+
+
+def test_a_program_that_asks_for_json_sees_what_is_asked(me: Person) -> None:
+    told = kakite("install", "zed", "--json", home=me.home)
+    assert (told.code, told.json["error"]["code"]) == (2, "bad_usage")
+    assert "context_servers" in told.stderr

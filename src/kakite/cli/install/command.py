@@ -63,7 +63,9 @@ def install(
     )
     plan = plan_uninstall(place) if uninstall else plan_install(place, steers=not keep_built_in)
     diffs = {each.path: _format_diff(each) for each in plan.changes}
-    _show(plan, diffs, as_json=as_json)
+    if not as_json or not (yes or dry_run):  # what somebody is asked about, they must see
+        _show(diffs, err=as_json)
+    _tell_notes(plan)
     if plan.changes and not dry_run:
         if not (yes or _confirm(len(plan.changes))):
             typer.echo("nothing was changed", err=True)
@@ -79,12 +81,16 @@ def install(
     _tell_end(plan, dry_run=dry_run)
 
 
-def _show(plan: Plan, diffs: dict[Path, str], *, as_json: bool) -> None:
+def _show(diffs: dict[Path, str], *, err: bool) -> None:
     from kakite.terminal_text import escape_control
 
-    if not as_json:
-        for diff in diffs.values():
-            typer.echo(escape_control(diff.replace("\r\n", "\n")), nl=False)
+    for diff in diffs.values():
+        typer.echo(escape_control(diff.replace("\r\n", "\n")), nl=False, err=err)
+
+
+def _tell_notes(plan: Plan) -> None:
+    from kakite.terminal_text import escape_control
+
     for note in plan.notes:
         typer.echo(escape_control(note), err=True)
 

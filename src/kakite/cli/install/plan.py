@@ -200,12 +200,11 @@ def _guess_record(place: Place, wanted: WantedFile) -> FileRecord:
 
 def _plan_file(place: Place, wanted: WantedFile, known: FileRecord | None, notes: list[str]) -> PlannedFile:
     data = _read(wanted.path)
-    base = known or replace(
-        _make_record(place), is_created=data is None, folders=_list_missing_folders(wanted.path)
-    )
-    if data is None:
-        base = replace(base, is_created=True, folders=base.folders or _list_missing_folders(wanted.path))
     text = _decode(wanted.path, data)
+    base = known if known and _is_still_there(known, text) else _make_record(place)
+    if data is None:
+        folders = known.folders if known else ()
+        base = replace(base, is_created=True, folders=folders or _list_missing_folders(wanted.path))
     with _Explaining(wanted.path):
         if wanted.text:
             draft, record = _plan_text(wanted, _Draft.of(text), base, is_there=data is not None)
@@ -217,11 +216,24 @@ def _plan_file(place: Place, wanted: WantedFile, known: FileRecord | None, notes
     return PlannedFile(path=wanted.path, before=data, after=after, changes=draft.changes, record=record)
 
 
+def _is_still_there(known: FileRecord, text: str) -> bool:
+    """Return whether a file has something of what was written, so that it is the same one."""
+    if known.text or known.block:
+        return text == known.text or bool(known.block and known.block.strip() in text)
+    try:
+        value = jsonc.parse(text).value
+    except jsonc.JsoncError:
+        return bool(text)
+    return any(_find(value, each.path) is not None for each in known.entries)
+
+
 _Outcome = tuple[_Draft, FileRecord | None]
 
 
 def _plan_text(wanted: WantedFile, draft: _Draft, base: FileRecord, *, is_there: bool) -> _Outcome:
-    if is_there and draft.text not in {wanted.text, base.text}:
+    if is_there and draft.text == wanted.text:
+        return draft, base if base.text else None
+    if is_there and not (base.text and draft.text == base.text):
         raise InstallError(
             f"`{wanted.path}` is there, and `kakite install` did not write it",
             hint="move it away if you do not need it, or install with --keep-built-in",

@@ -37,6 +37,7 @@ PAGES: Mapping[str, Sequence[str]] = {
     "edit": ("edit-command",),
     "history": ("workspace",),
     "host": ("host", "host-approval", "host-config", "host-login", "host-servers"),
+    "install": ("clients",),
     "sandbox": ("sandbox",),
     "serve": ("serve",),
     "undo": ("workspace",),
@@ -599,8 +600,8 @@ def test_no_file_keeps_the_marks_of_a_merge() -> None:
 def test_the_versions_of_other_peoples_programs_are_those_that_are_tested() -> None:
     held = json.loads((ROOT / "tests/clients/clis/package.json").read_text(encoding="utf-8"))["dependencies"]
     for name, place, words in (
-        ("@earendil-works/pi-coding-agent", "clients", r"\[pi\].*the real program, (\d+\.\d+)"),
-        ("@openai/codex", "clients", r"\[Codex\].*the real program, (\d+\.\d+)"),
+        ("@earendil-works/pi-coding-agent", "clients", r"\| pi \|.*the real program, (\d+\.\d+)"),
+        ("@openai/codex", "clients", r"\| Codex \|.*the real program, (\d+\.\d+)"),
         ("pi-mcp-adapter", "clients", r"MCP adapter (\d+\.\d+)"),
         ("@openai/codex", "debate-server", r"real codex (\d+\.\d+)"),
         ("@anthropic-ai/claude-code", "debate-server", r"claude (\d+\.\d+\.\d+)"),

@@ -42,8 +42,7 @@ NOT_HERE: Mapping[str, str] = {
     "kakite doctor": "tests/packaging/test_installing.py runs it after pipx",
     "export ": "puts a real key into the environment",
     "kakite chat": "tests/cli/test_chat_terminal.py has the conversation, at a real terminal",
-    "claude mcp add": "tests/clients/test_agents.py runs the line with the real claude",
-    "codex mcp add": "tests/clients/test_agents.py runs the line with the real codex",
+    "kakite install": "tests/clients/test_install.py installs for the real claude and codex, unasked",
 }
 """Lines of the README, by how they begin, that are not run here, and why; what tests them instead."""
 

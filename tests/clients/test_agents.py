@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.client, pytest.mark.usefixtures("clis")]
 EDIT = {"command": "str_replace", "path": "x.txt", "old_str": "two", "new_str": "2"}
 PROMPT = "Write 2 instead of two in x.txt."
 EDITED = "one\n2\n"
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs/clients.md"
 
 
 @pytest.fixture
@@ -125,9 +125,9 @@ def test_codex_edits_through_the_configuration_that_we_print(home: Path, root: P
     assert (root / "x.txt").read_text(encoding="utf-8") == EDITED
 
 
-def readme_argv(client: str) -> list[str]:
+def page_argv(client: str) -> list[str]:
     (line,) = re.findall(
-        rf"^\$ ({client} mcp add .*?)(?: +#.*)?$", README.read_text(encoding="utf-8"), re.MULTILINE
+        rf"^\$ ({client} mcp add .*?)(?: +#.*)?$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
     )
     return [found(client), *shlex.split(line)[1:]]
 
@@ -136,18 +136,16 @@ def with_kakite() -> dict[str, str]:
     return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-def test_the_readmes_line_adds_the_server_to_claude(home: Path, root: Path) -> None:
-    run(readme_argv("claude"), home, root, **with_kakite())
+def test_the_pages_line_adds_the_server_to_claude(home: Path, root: Path) -> None:
+    run(page_argv("claude"), home, root, **with_kakite())
     assert "Connected" in run([found("claude"), "mcp", "list"], home, root, **with_kakite())
 
 
-def test_the_readmes_line_makes_codex_edit_in_the_folder_that_it_is_started_in(
-    home: Path, root: Path
-) -> None:
+def test_the_pages_line_makes_codex_edit_in_the_folder_that_it_is_started_in(home: Path, root: Path) -> None:
     with serving(Model("kakite", "text_editor", EDIT)) as model:
         (home / ".codex").mkdir()
         (home / ".codex" / "config.toml").write_text(codex_settings(model), encoding="utf-8")
-        run(readme_argv("codex"), home, home, **with_kakite())
+        run(page_argv("codex"), home, home, **with_kakite())
         argv = [
             found("codex"),
             "exec",

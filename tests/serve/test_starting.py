@@ -152,8 +152,12 @@ def test_a_client_may_be_called_as_it_is_usual(usual: str, client: str, tmp_path
 @pytest.mark.parametrize(
     ("client", "hint"),
     [
-        ("curser", "did you mean `cursor`? known clients: claude-code, claude-desktop, codex, cursor, pi"),
-        ("zed", "known clients: claude-code, claude-desktop, codex, cursor, pi, vscode"),
+        ("curser", "did you mean `cursor`? known clients: claude-code, claude-desktop, codex, copilot"),
+        (
+            "nano",
+            "known clients: claude-code, claude-desktop, codex, copilot, cursor, gemini, opencode, pi, "
+            "vscode, zed",
+        ),
     ],
 )
 def test_a_client_that_is_not_known_is_told_with_those_it_may_be(

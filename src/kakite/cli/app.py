@@ -19,6 +19,7 @@ from kakite.cli.chat import command as chat
 from kakite.cli.debate import command as debate
 from kakite.cli.exit_codes import run_and_exit
 from kakite.cli.host import commands
+from kakite.cli.install import command as install
 
 
 class _OrderedGroup(TyperGroup):
@@ -49,13 +50,15 @@ class RootGroup(_OrderedGroup):
 
     first = (
         *("edit", "chat", "acp", "serve", "host", "agent", "debate", "collab", "sandbox"),
-        *("undo", "history", "doctor"),
+        *("install", "undo", "history", "doctor"),
     )
     other_names: ClassVar[Mapping[str, str]] = {
         "help": "--help",
         "version": "--version",
         "config": "doctor",
         "mcp": "serve",
+        "setup": "install",
+        "uninstall": "install --uninstall",
         "run": "agent run",
     }
 
@@ -127,6 +130,7 @@ app.command("acp")(acp.acp)
 app.command("chat")(chat.chat)
 app.command("collab")(collab.collab)
 app.command("edit")(edit.edit)
+app.command("install")(install.install)
 app.command("serve")(serve.serve)
 app.command("undo")(history.undo)
 app.command("doctor")(doctor.doctor)

@@ -31,12 +31,55 @@ class ClientSetup:
     """What does the same from a shell; empty if the client has no command for it."""
 
 
+PROJECT_FILES: Mapping[str, str] = {
+    "claude-code": ".mcp.json",
+    "codex": ".codex/config.toml",
+    "copilot": ".github/mcp.json",
+    "cursor": ".cursor/mcp.json",
+    "gemini": ".gemini/settings.json",
+    "opencode": "opencode.json",
+    "pi": ".pi/mcp.json",
+    "vscode": ".vscode/mcp.json",
+    "zed": ".zed/settings.json",
+}
+"""Where a client looks for servers in a project."""
+
+USER_FILES: Mapping[str, tuple[str, str, str]] = {
+    "claude-code": ("CLAUDE_CONFIG_DIR", ".", ".claude.json"),
+    "codex": ("CODEX_HOME", ".codex", "config.toml"),
+    "copilot": ("COPILOT_HOME", ".copilot", "mcp-config.json"),
+    "cursor": ("", ".cursor", "mcp.json"),
+    "gemini": ("", ".gemini", "settings.json"),
+    "opencode": ("", "~config/opencode", "opencode.json"),
+    "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", "mcp.json"),
+    "vscode": ("", "~config/Code/User", "mcp.json"),
+    "zed": ("", "~config/zed", "settings.json"),
+}
+"""Where it looks for a person's: the variable that names the folder, the folder in the home, the file."""
+
 _PROJECT_VARIABLES: Mapping[str, str] = {
     "claude-code": ".",
+    "copilot": ".",
     "cursor": "${workspaceFolder}",
+    "opencode": ".",
     "vscode": "${workspaceFolder}",
 }
 """What stands for the project's folder in a client's file, where that file is shared with the project."""
+
+
+def get_root_word(client: str) -> str:
+    """Return what means the folder that a client works in, in the arguments of a server."""
+    return _PROJECT_VARIABLES.get(client, ".")
+
+
+def get_user_file(client: str, environ: Mapping[str, str]) -> Path:
+    """Return where a client looks for the servers of a person."""
+    variable, folder, name = USER_FILES[client]
+    home = Path(environ.get("HOME") or Path.home())
+    given = environ.get(variable) if variable else None
+    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    place = config / folder.removeprefix("~config/") if folder.startswith("~config/") else home / folder
+    return Path(given or place, name)
 
 
 def build_client_setup(client: str, options: ServeOptions, *, project: Path | None = None) -> ClientSetup:
@@ -101,8 +144,10 @@ _ALIASES: Mapping[str, str] = {
     "openai-codex": "codex",
     "vs-code": "vscode",
     "visual-studio-code": "vscode",
-    "copilot": "vscode",
+    "copilot-cli": "copilot",
+    "gemini-cli": "gemini",
     "github-copilot": "vscode",
+    "open-code": "opencode",
 }
 """What else clients are called."""
 
@@ -154,7 +199,7 @@ def _to_arguments(options: ServeOptions, named: Callable[[str], str] = _to_absol
 def _configure_claude_code(name: str, argv: Sequence[str]) -> ClientSetup:
     return ClientSetup(
         text=_format_json("mcpServers", name, {"type": "stdio", **_build_stdio_entry(argv)}),
-        file=".mcp.json of the project",
+        file=f"{PROJECT_FILES['claude-code']} of the project",
         command=f"claude mcp add {name} -- {shlex.join(argv)}",
     )
 
@@ -176,16 +221,47 @@ def _configure_codex(name: str, argv: Sequence[str]) -> ClientSetup:
     )
 
 
+def _configure_copilot(name: str, argv: Sequence[str]) -> ClientSetup:
+    entry = {"type": "local", **_build_stdio_entry(argv), "tools": ["*"]}
+    return ClientSetup(
+        text=_format_json("mcpServers", name, entry),
+        file="~/.copilot/mcp-config.json, or .github/mcp.json of the project",
+    )
+
+
+def _configure_gemini(name: str, argv: Sequence[str]) -> ClientSetup:
+    return ClientSetup(
+        text=_format_json("mcpServers", name, _build_stdio_entry(argv)),
+        file="~/.gemini/settings.json, or .gemini/settings.json of the project",
+    )
+
+
+def _configure_opencode(name: str, argv: Sequence[str]) -> ClientSetup:
+    entry = {"type": "local", "command": list(argv), "enabled": True}
+    return ClientSetup(
+        text=_format_json("mcp", name, entry), file=f"{PROJECT_FILES['opencode']} of the project"
+    )
+
+
+def _configure_zed(name: str, argv: Sequence[str]) -> ClientSetup:
+    entry: dict[str, object] = {"source": "custom", **_build_stdio_entry(argv), "env": {}}
+    return ClientSetup(
+        text=_format_json("context_servers", name, entry),
+        file="~/.config/zed/settings.json, or .zed/settings.json of the project",
+    )
+
+
 def _configure_cursor(name: str, argv: Sequence[str]) -> ClientSetup:
     return ClientSetup(
         text=_format_json("mcpServers", name, _build_stdio_entry(argv)),
-        file=".cursor/mcp.json of the project",
+        file=f"{PROJECT_FILES['cursor']} of the project",
     )
 
 
 def _configure_pi(name: str, argv: Sequence[str]) -> ClientSetup:
     return ClientSetup(
-        text=_format_json("mcpServers", name, _build_stdio_entry(argv)), file=".pi/mcp.json of the project"
+        text=_format_json("mcpServers", name, _build_stdio_entry(argv)),
+        file=f"{PROJECT_FILES['pi']} of the project",
     )
 
 
@@ -193,7 +269,7 @@ def _configure_vscode(name: str, argv: Sequence[str]) -> ClientSetup:
     entry = {"type": "stdio", **_build_stdio_entry(argv)}
     return ClientSetup(
         text=_format_json("servers", name, entry),
-        file=".vscode/mcp.json of the project",
+        file=f"{PROJECT_FILES['vscode']} of the project",
         command=f"code --add-mcp {shlex.quote(json.dumps({'name': name, **entry}))}",
     )
 
@@ -202,9 +278,13 @@ _STDIO_CLIENTS: Mapping[str, Callable[[str, Sequence[str]], ClientSetup]] = {
     "claude-code": _configure_claude_code,
     "claude-desktop": _configure_claude_desktop,
     "codex": _configure_codex,
+    "copilot": _configure_copilot,
     "cursor": _configure_cursor,
+    "gemini": _configure_gemini,
+    "opencode": _configure_opencode,
     "pi": _configure_pi,
     "vscode": _configure_vscode,
+    "zed": _configure_zed,
 }
 
 
@@ -214,7 +294,7 @@ def _configure_claude_code_http(name: str, url: str, token: str) -> ClientSetup:
         text=_format_json(
             "mcpServers", name, {"type": "http", **_build_http_entry(url, f"${{{token}}}" if token else "")}
         ),
-        file=".mcp.json of the project",
+        file=f"{PROJECT_FILES['claude-code']} of the project",
         command=f"claude mcp add --transport http {name} {url}{header}",
     )
 
@@ -232,7 +312,9 @@ def _configure_codex_http(name: str, url: str, token: str) -> ClientSetup:
 
 def _configure_cursor_http(name: str, url: str, token: str) -> ClientSetup:
     entry = _build_http_entry(url, f"${{env:{token}}}" if token else "")
-    return ClientSetup(text=_format_json("mcpServers", name, entry), file=".cursor/mcp.json of the project")
+    return ClientSetup(
+        text=_format_json("mcpServers", name, entry), file=f"{PROJECT_FILES['cursor']} of the project"
+    )
 
 
 def _configure_vscode_http(name: str, url: str, token: str) -> ClientSetup:
@@ -240,7 +322,7 @@ def _configure_vscode_http(name: str, url: str, token: str) -> ClientSetup:
     entry = {"type": "http", **_build_http_entry(url, "${input:token}" if token else "")}
     more = {"inputs": [asked]} if token else {}
     return ClientSetup(
-        text=_format_json("servers", name, entry, **more), file=".vscode/mcp.json of the project"
+        text=_format_json("servers", name, entry, **more), file=f"{PROJECT_FILES['vscode']} of the project"
     )
 
 

@@ -89,7 +89,8 @@ PrintConfig = Annotated[
     str | None,
     typer.Option(
         metavar="CLIENT",
-        help="Print how to add this server to claude-code, claude-desktop, codex, cursor, pi or vscode.",
+        help="Print how to add this server to claude-code, claude-desktop, codex, copilot, cursor, gemini, "
+        "opencode, pi, vscode or zed.",
     ),
 ]
 

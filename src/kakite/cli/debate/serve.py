@@ -80,8 +80,8 @@ PrintConfig = Annotated[
     str | None,
     typer.Option(
         metavar="CLIENT",
-        help="Print how to add this server to claude-code, claude-desktop, codex, cursor, pi or vscode, and "
-        f"end; {GENERIC_CLIENT} describes the server for any client.",
+        help="Print how to add this server to claude-code, claude-desktop, codex, copilot, cursor, gemini, "
+        f"opencode, pi, vscode or zed, and end; {GENERIC_CLIENT} describes the server for any client.",
     ),
 ]
 

@@ -1,0 +1,160 @@
+"""What `kakite install` writes for each client: the entry of the server, and what steers edits to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from kakite.cli.client_setup import (
+    NAME,
+    PROJECT_FILES,
+    build_stdio_setup,
+    find_client,
+    get_program_argv,
+    get_root_word,
+    get_user_file,
+)
+from kakite.cli.install.json_entries import Entry
+
+Scope = Literal["user", "project"]
+
+CLIENTS = tuple(PROJECT_FILES)
+"""The clients whose files are known."""
+
+_BUILT_IN = ("NotebookEdit", "MultiEdit", "Write", "Edit")
+"""The tools of Claude Code that write files."""
+_OPENCODE_BUILT_IN = ("edit", "write")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedFile:
+    """What a file is to hold: entries of JSON, a block of TOML, or a whole text of ours."""
+
+    path: Path
+    entries: tuple[Entry, ...] = ()
+    block: str = ""
+    text: str = ""
+    server: tuple[str, ...] = ()
+    """The keys that lead to the server, in a file that has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where to install: the project's folder and the person's environment."""
+
+    client: str
+    scope: Scope
+    project: Path
+    environ: Mapping[str, str]
+
+    def find_file(self, project: str, user: str) -> Path:
+        """Return a file of the project, or the one beside the person's configuration of the client."""
+        if self.scope == "project":
+            return self.project / project
+        return get_user_file(self.client, self.environ).parent / user
+
+
+def find_install_client(given: str) -> str:
+    """Return the client that is meant.
+
+    Raises:
+        UsageError: none of those that are known.
+    """
+    return find_client(given, CLIENTS)
+
+
+def list_wanted(place: Place, *, steers: bool) -> list[WantedFile]:
+    """Return what is to be in which files; ``steers``: also what keeps the client from its own tools."""
+    if place.client == "pi" and steers:
+        return [_build_pi_extension(place)]
+    server = _build_server_file(place)
+    if not steers:
+        return [server]
+    return [*_add_switches(place, server), *_list_steering(place)]
+
+
+def _build_argv(place: Place) -> list[str]:
+    # A project's file goes to other machines, where the program lies elsewhere.
+    program = [NAME] if place.scope == "project" else get_program_argv()
+    return [*program, "serve", "--root", get_root_word(place.client)]
+
+
+def _build_server_file(place: Place) -> WantedFile:
+    text = build_stdio_setup(place.client, NAME, _build_argv(place)).text
+    path = _find_server_file(place)
+    if path.suffix == ".toml":
+        return WantedFile(path=path, block=_BLOCK_HEAD + text, server=("mcp_servers", NAME))
+    ((section, servers),) = json.loads(text).items()
+    keys = (section, NAME)
+    return WantedFile(path=path, entries=(Entry(path=keys, value=servers[NAME]),), server=keys)
+
+
+_BLOCK_HEAD = "# Added by `kakite install`, which also removes it: `kakite install codex --uninstall`.\n"
+
+
+def _find_server_file(place: Place) -> Path:
+    if place.scope == "project":
+        path = place.project / PROJECT_FILES[place.client]
+    else:
+        path = get_user_file(place.client, place.environ)
+    other = path.with_suffix(".jsonc")
+    return other if place.client == "opencode" and other.exists() and not path.exists() else path
+
+
+def _add_switches(place: Place, server: WantedFile) -> Iterator[WantedFile]:
+    """Yield the file of the server, with the switches of built-in tools that belong into the same file."""
+    more: list[Entry] = []
+    if place.client == "opencode":
+        more = [Entry(path=("tools", name), value=False) for name in _OPENCODE_BUILT_IN]
+    yield WantedFile(
+        path=server.path, entries=(*server.entries, *more), block=server.block, server=server.server
+    )
+
+
+def _list_steering(place: Place) -> Iterator[WantedFile]:
+    skill = f"skills/{NAME}/SKILL.md"
+    if place.client == "claude-code":
+        folder = _find_claude_folder(place)
+        denied = Entry(path=("permissions", "deny"), value=list(_BUILT_IN), is_items=True)
+        yield WantedFile(path=folder / "settings.json", entries=(denied,))
+        yield WantedFile(path=folder / skill, text=load_skill())
+    elif place.client == "codex":
+        home = place.project if place.scope == "project" else _get_home(place.environ)
+        yield WantedFile(path=home / ".agents" / skill, text=load_skill())
+
+
+def _find_claude_folder(place: Place) -> Path:
+    if place.scope == "project":
+        return place.project / ".claude"
+    given = place.environ.get("CLAUDE_CONFIG_DIR")
+    return Path(given) if given else _get_home(place.environ) / ".claude"
+
+
+def _get_home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home())
+
+
+def _build_pi_extension(place: Place) -> WantedFile:
+    program = json.dumps(_build_argv(place))
+    text = _load("pi_extension.ts").replace("__PROGRAM__", program)
+    text = text.replace("__GUIDELINES__", json.dumps(list_guidelines(), ensure_ascii=False))
+    index = f"extensions/{NAME}/index.ts"
+    return WantedFile(path=place.find_file(f".pi/{index}", index), text=text)
+
+
+def load_skill() -> str:
+    """Return the skill, which tells a model when and how to use the tools."""
+    return _load("skill.md")
+
+
+def list_guidelines() -> Sequence[str]:
+    """Return what the skill says in its list, for clients that take rules one by one."""
+    return [line.removeprefix("- ") for line in load_skill().splitlines() if line.startswith("- ")]
+
+
+def _load(name: str) -> str:
+    return files("kakite.cli.install").joinpath(name).read_text(encoding="utf-8")

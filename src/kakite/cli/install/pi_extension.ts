@@ -1,0 +1,160 @@
+// Added by `kakite install pi`; `kakite install pi --uninstall` removes it.
+// Gives pi's tools `read`, `edit` and `write` to `kakite serve`, which lands an edit right or not at all.
+import { spawn, type ChildProcess } from "node:child_process";
+import { isAbsolute, relative, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { createReadTool, type ExtensionAPI, withFileMutationQueue } from "@earendil-works/pi-coding-agent";
+import { Type } from "typebox";
+
+const PROGRAM: string[] = __PROGRAM__;
+const GUIDELINES: string[] = __GUIDELINES__;
+
+type Answer = { resolve: (value: any) => void; reject: (error: Error) => void };
+
+/** One `kakite serve`, spoken to by lines of JSON-RPC. It is started by the first call. */
+class Server {
+	private process?: ChildProcess;
+	private ready?: Promise<unknown>;
+	private waiting = new Map<number, Answer>();
+	private last = 0;
+
+	constructor(readonly folder: string) {}
+
+	async call(name: string, args: object, signal?: AbortSignal): Promise<any> {
+		this.ready ??= this.start();
+		await this.ready;
+		const id = this.last + 1;
+		const cancel = () => this.send({ method: "notifications/cancelled", params: { requestId: id } });
+		signal?.addEventListener("abort", cancel, { once: true });
+		try {
+			return await this.request("tools/call", { name, arguments: args });
+		} finally {
+			signal?.removeEventListener("abort", cancel);
+		}
+	}
+
+	stop() {
+		this.process?.stdin?.end();
+		this.process = undefined;
+		this.ready = undefined;
+	}
+
+	private start(): Promise<unknown> {
+		const [command, ...rest] = PROGRAM;
+		const child = spawn(command, rest, { cwd: this.folder, stdio: ["pipe", "pipe", "ignore"] });
+		this.process = child;
+		const fail = (why: string) => {
+			if (this.process === child) this.stop();
+			for (const each of this.waiting.values()) each.reject(new Error(`kakite serve: ${why}`));
+			this.waiting.clear();
+		};
+		child.on("error", (error) => fail(error.message));
+		child.on("exit", () => fail("it has ended; is the folder one that it may use?"));
+		child.stdin?.on("error", () => {});
+		createInterface({ input: child.stdout! }).on("line", (line) => this.receive(JSON.parse(line)));
+		const clientInfo = { name: "pi-kakite", version: "1" };
+		return this.request("initialize", { protocolVersion: "2025-06-18", capabilities: {}, clientInfo }).then(() =>
+			this.send({ method: "notifications/initialized" }),
+		);
+	}
+
+	private request(method: string, params: object): Promise<any> {
+		const id = ++this.last;
+		return new Promise((resolve, reject) => {
+			this.waiting.set(id, { resolve, reject });
+			this.send({ id, method, params });
+		});
+	}
+
+	private send(message: object) {
+		this.process?.stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+	}
+
+	private receive(message: any) {
+		const answer = this.waiting.get(message.id);
+		if (!answer || message.method) return;
+		this.waiting.delete(message.id);
+		if (message.error) answer.reject(new Error(message.error.message));
+		else answer.resolve(message.result);
+	}
+}
+
+export default function (pi: ExtensionAPI) {
+	let server: Server | undefined;
+
+	async function forward(cwd: string, path: string | undefined, args: object, signal?: AbortSignal) {
+		if (server?.folder !== cwd) {
+			server?.stop();
+			server = new Server(cwd);
+		}
+		const reached = server;
+		const send = () => reached.call("text_editor", path === undefined ? args : { path, ...args }, signal);
+		const result = await (path === undefined ? send() : withFileMutationQueue(resolve(cwd, path), send));
+		// What is thrown is an error to the model as well.
+		if (result.isError) throw new Error(result.content.map((each: any) => each.text ?? "").join("\n"));
+		return { content: result.content, details: undefined };
+	}
+
+	const strip = (path: string) => path.replace(/^@/, "");
+	const Path = Type.String({ description: "Path to the file (relative or absolute)" });
+
+	pi.registerTool({
+		name: "read",
+		label: "read",
+		description: "Read a file with line numbers (they are not part of the text), a picture, or list a folder.",
+		promptSnippet: "Read file contents",
+		parameters: Type.Object({
+			path: Path,
+			offset: Type.Optional(Type.Integer({ minimum: 1, description: "Line to start at, from 1" })),
+			limit: Type.Optional(Type.Integer({ minimum: 1, description: "How many lines" })),
+		}),
+		async execute(id, params, signal, onUpdate, ctx) {
+			const path = strip(params.path);
+			const below = relative(ctx.cwd, resolve(ctx.cwd, path));
+			// Kakite stays in the folder; skills and the like lie elsewhere.
+			if (below === ".." || below.startsWith("../") || isAbsolute(below))
+				return createReadTool(ctx.cwd).execute(id, { ...params, path }, signal, onUpdate) as any;
+			const first = params.offset ?? 1;
+			const asked = params.offset !== undefined || params.limit !== undefined;
+			const range = [first, params.limit === undefined ? -1 : first + params.limit - 1];
+			return forward(ctx.cwd, path, { command: "view", ...(asked ? { view_range: range } : {}) }, signal);
+		},
+	});
+
+	pi.registerTool({
+		name: "edit",
+		label: "edit",
+		description:
+			"Edit a file by quoting its text: each oldText must name one place. All edits of a call land, or none. " +
+			"A refused edit has changed nothing, and its answer may have a suggestion, which `suggestion` accepts by its id.",
+		promptSnippet: "Make precise file edits that land right or not at all",
+		promptGuidelines: GUIDELINES.map((each) => `Of read, edit and write: ${each}`),
+		parameters: Type.Object({
+			path: Path,
+			edits: Type.Optional(
+				Type.Array(Type.Object({ oldText: Type.String(), newText: Type.String() }), { maxItems: 200 }),
+			),
+			suggestion: Type.Optional(Type.String({ description: "The id of a suggestion to accept, instead of edits" })),
+		}),
+		async execute(_id, params, signal, _onUpdate, ctx) {
+			if (params.suggestion !== undefined)
+				return forward(ctx.cwd, undefined, { command: "accept", suggestion: params.suggestion }, signal);
+			const edits = (params.edits ?? []).map((each) => ({ old_str: each.oldText, new_str: each.newText }));
+			return forward(ctx.cwd, strip(params.path), { command: "edit", edits }, signal);
+		},
+	});
+
+	pi.registerTool({
+		name: "write",
+		label: "write",
+		description: "Create a file, or replace its whole content. To change a part of one, use edit.",
+		promptSnippet: "Create or overwrite files",
+		parameters: Type.Object({ path: Path, content: Type.String({ description: "The whole content" }) }),
+		async execute(_id, params, signal, _onUpdate, ctx) {
+			const args = { command: "create", file_text: params.content, overwrite: true };
+			return forward(ctx.cwd, strip(params.path), args, signal);
+		},
+	});
+
+	pi.on("session_shutdown", () => server?.stop());
+}

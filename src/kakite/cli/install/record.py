@@ -1,0 +1,85 @@
+"""Remembers what `kakite install` wrote, so that exactly this is taken out again, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kakite import state_files
+from kakite.cli.install.json_entries import Entry
+from kakite.state_paths import ensure_state_folder, get_state_path
+
+_NAME = "installs.json"
+_MAX_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """What was written into one file."""
+
+    client: str
+    scope: str
+    project: str = ""
+    """The folder of the project, if the file is one of a project."""
+    entries: tuple[Entry, ...] = ()
+    block: str = ""
+    text: str = ""
+    is_created: bool = False
+    folders: tuple[str, ...] = ()
+    """The folders that were made for it, the outermost first."""
+
+
+Records = Mapping[str, FileRecord]
+"""By the file's real path."""
+
+
+def load_records(environ: Mapping[str, str]) -> dict[str, FileRecord]:
+    """Return what is remembered; what cannot be read counts as nothing.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    data = state_files.read(get_state_path(environ) / _NAME, _MAX_BYTES)
+    try:
+        found = json.loads(data or b"{}")
+        return {path: _to_record(value) for path, value in found.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def save_records(environ: Mapping[str, str], records: Records) -> None:
+    """Store what is to be remembered.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = get_state_path(environ) / _NAME
+    if not records and not path.exists():
+        return
+    ensure_state_folder(environ)
+    stored = {file: asdict(record) for file, record in records.items()}
+    state_files.replace(path, json.dumps(stored, ensure_ascii=False, indent=1).encode())
+
+
+def _to_record(stored: dict[str, Any]) -> FileRecord:
+    entries: list[dict[str, Any]] = [{**each, "path": tuple(each["path"])} for each in stored["entries"]]
+    more: dict[str, Any] = {
+        "entries": tuple(Entry(**each) for each in entries),
+        "folders": tuple(stored["folders"]),
+    }
+    fields: dict[str, Any] = {**stored, **more}
+    return FileRecord(**fields)
+
+
+def find_records(records: Records, like: FileRecord) -> list[str]:
+    """Return the files that were written for the same client, in the same scope and project."""
+    wanted = (like.client, like.scope, like.project)
+    return [path for path, each in records.items() if (each.client, each.scope, each.project) == wanted]
+
+
+def to_file(path: Path) -> str:
+    """Return the file itself, also where the path is a link to it."""
+    return str(path.resolve())

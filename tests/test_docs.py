@@ -38,6 +38,7 @@ PAGES: Mapping[str, Sequence[str]] = {
     "history": ("workspace",),
     "host": ("host", "host-approval", "host-config", "host-login", "host-servers"),
     "install": ("clients",),
+    "models": ("models",),
     "sandbox": ("sandbox",),
     "serve": ("serve",),
     "undo": ("workspace",),

@@ -34,6 +34,8 @@ def test_the_version_is_told(tmp_path: Path) -> None:
                 "debate",
                 "collab",
                 "sandbox",
+                "install",
+                "models",
                 "undo",
                 "history",
                 "doctor",

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from kakite import __version__
-from kakite.cli import acp, collab, doctor, edit, history, sandbox, serve
+from kakite.cli import acp, collab, doctor, edit, history, models, sandbox, serve
 from kakite.cli.agent import run
 from kakite.cli.chat import command as chat
 from kakite.cli.debate import command as debate
@@ -50,7 +50,7 @@ class RootGroup(_OrderedGroup):
 
     first = (
         *("edit", "chat", "acp", "serve", "host", "agent", "debate", "collab", "sandbox"),
-        *("install", "undo", "history", "doctor"),
+        *("install", "models", "undo", "history", "doctor"),
     )
     other_names: ClassVar[Mapping[str, str]] = {
         "help": "--help",
@@ -131,6 +131,7 @@ app.command("chat")(chat.chat)
 app.command("collab")(collab.collab)
 app.command("edit")(edit.edit)
 app.command("install")(install.install)
+app.command("models")(models.models)
 app.command("serve")(serve.serve)
 app.command("undo")(history.undo)
 app.command("doctor")(doctor.doctor)

@@ -46,6 +46,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_core import from_json
 
 from kakite.models import errors
+from kakite.models.catalog import suggest_model
 from kakite.models.messages import (
     FAILED_PREFIX,
     Finish,
@@ -547,6 +548,8 @@ class RemoteModel:
             unreachable = classify_error(error) == errors.UNREACHABLE and self._address
             name = f"{self._name} at {self._address}" if unreachable else self._name
             told = to_model_error(error, name, self._secrets)
+            if told.code == errors.UNKNOWN.code and (meant := suggest_model(self._name)):
+                told.hint = f"did you mean `{meant}`? `kakite models` lists those that you can use"
             if told.code == errors.UNKNOWN.code and _is_bare(self._address):
                 told.hint += f"; most servers have their API below /v1: {self._address.rstrip('/')}/v1"
             raise told from None

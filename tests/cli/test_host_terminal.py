@@ -220,6 +220,8 @@ def test_accepting_without_names_asks_for_each_and_takes_what_was_agreed_to(proj
     terminal.expect("two.json")
     assert project.starts("two") == []
     terminal.answer("(y/n) ", "y\n")
+    terminal.expect("two: you agreed to start it")
+    terminal.answer("Accept these tools of two as shown: say? (y/n) ", "y\n")
     terminal.expect("two: accepted, with 1 tools")
     assert terminal.wait() == 0
     assert (project.starts("one"), len(project.starts("two"))) == ([], 1)
@@ -230,6 +232,7 @@ def test_interrupted_at_the_next_server_the_first_yes_stays_and_is_named(project
     project.write({name: project.told(name) for name in ("one", "two")})
     terminal = project.at("accept")
     terminal.answer("(y/n) ", "y\n")
+    terminal.answer("as shown: say? (y/n) ", "y\n")
     terminal.expect("one: accepted, with 1 tools")
     terminal.answer("(y/n) ", "\x03")
     terminal.expect("\nStopped. Recorded: one\n")
@@ -244,16 +247,35 @@ def test_at_first_the_tools_are_named_with_what_they_may_do_and_later_what_chang
     entry = project.told("one", {**tool("look", "Looks. " + "word " * 40), **hints}, tool("send", "Sends."))
     project.write({"one": entry})
     terminal = project.at("accept", "--all")
+    terminal.answer("(y/n) ", "y\n")
+    terminal.answer("as shown: look, send? (y/n) ", "y\n")
     assert terminal.wait() == 0
-    assert "look (may do anything; says that it only reads)  Looks. word" in terminal.seen
-    assert "send (may do anything)  Sends." in terminal.seen
-    assert re.search(r"word …$", terminal.seen, re.MULTILINE)  # not in the middle of a word
-    assert "+name" not in terminal.seen
+    assert "look (may do anything; says that it only reads)" in terminal.seen
+    assert "send (may do anything)" in terminal.seen
+    assert re.sub(r"\n *> ", "", terminal.seen).count("word ") == 40  # nothing is cut
     project.tell("one", tool("look", "Looks at all."), tool("send", "Sends."))
-    again = project.at("accept", "--all")
+    again = project.at("accept", "one")
+    again.answer("as shown: look? (y/n) ", "y\n")
     assert again.wait() == 0
     assert '+description: "Looks at all."' in again.seen
     assert "send (" not in again.seen
+
+
+@pytest.mark.slow
+def test_a_long_description_is_paged_and_no_page_is_agreed_to_unseen(project: Seated) -> None:
+    long = "\n".join(f"line {number}" for number in range(60)) + "\nReads ~/.ssh."
+    project.write({"one": project.told("one", tool("say", long))})
+    terminal = project.at("accept")
+    terminal.answer("(y/n) ", "y\n")
+    terminal.answer("n leaves off -- ", "n\n")
+    assert terminal.wait() == 0
+    assert "Reads ~/.ssh" not in terminal.seen
+    again = project.at("accept")
+    for _ in range(3):
+        again.answer("n leaves off -- ", "\n")
+    again.answer("as shown: say? (y/n) ", "y\n")
+    again.expect("one: accepted, with 1 tools")
+    assert again.wait() == 0
 
 
 @pytest.mark.slow
@@ -288,6 +310,7 @@ def test_a_file_that_changes_while_the_person_looks_is_not_what_was_agreed_to(pr
     terminal.expect("(y/n) ")
     project.write({"one": project.told("evil")})
     terminal.press("y\n")
+    terminal.answer("as shown: say? (y/n) ", "y\n")
     terminal.expect("one: accepted")
     assert terminal.wait() == 0
     assert (len(project.starts("one")), project.starts("evil")) == (1, [])

@@ -103,6 +103,7 @@ _SESSION = [
     ("a", "yes, and this tool from now on in this run"),
 ]
 _CHOICE_ROWS = 8  # rows of the frame and the choices
+_PAGE_ROWS = 4  # rows below a page
 _REASON = ("r", "no, and tell the model why")
 _ALWAYS = ("s", "yes, always: save it as a rule")
 _MEANING = {
@@ -219,6 +220,27 @@ class TerminalPrompter:
             except InputEndedError:
                 self.console.print()
                 return False
+
+    async def show_pages(self, rows: Iterable[str]) -> bool:
+        """Show rows a screen at a time; say whether the person saw all. `n` and Ctrl-D leave off."""
+        async with self._turn:
+            shown = list(rows)
+            page = max(self.console.height - _PAGE_ROWS, 1)
+            for start in range(0, len(shown), page):
+                self._show(map(Text.from_ansi, shown[start : start + page]))
+                left = len(shown) - start - page
+                if left <= 0:
+                    break
+                try:
+                    typed = await self._read(
+                        f"[bold yellow]-- {left:,} more rows: Enter shows them, n leaves off --[/] "
+                    )
+                except InputEndedError:
+                    self.console.print()
+                    return False
+                if typed.lower() in {"n", "no", "q"}:
+                    return False
+            return True
 
     async def _confirm(self, text: str, meaning: Mapping[str, str]) -> bool:
         self._before()

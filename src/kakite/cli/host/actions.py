@@ -324,7 +324,12 @@ def import_servers(
     within = None if user else folder
     done = insert(file, chosen, within=within) if chosen else InsertResult(added=(), present=())
     if as_json:
-        told = {"added": done.added, "present": done.present, "dropped": done.dropped}
+        told = {
+            "added": done.added,
+            "present": done.present,
+            "dropped": done.dropped,
+            "variables": done.variables,
+        }
         print_json({"servers": sorted(entries), **told, "file": str(file)})
         return 0
     for entry in chosen or entries.values():
@@ -344,6 +349,9 @@ def _print_insertion(done: InsertResult, file: Path, client: str, *, found: bool
         typer.echo(f"left unchanged, since the file already has them: {', '.join(done.present)}", err=True)
     if done.added:
         typer.echo(f"written to {escape_one_line(str(done.file or file))}: {', '.join(done.added)}", err=True)
+    for name, variables in done.variables.items():
+        told = f"{name}: set {', '.join(variables)}; the values stay in your own file of {client}"
+        typer.echo(escape_control(told), err=True)
     for name, keys in done.dropped.items():
         told = f"{name}: {', '.join(keys)} not copied: only you decide what runs without asking"
         typer.echo(escape_control(told), err=True)

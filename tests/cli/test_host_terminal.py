@@ -136,6 +136,26 @@ def test_yes_for_always_is_saved_listed_and_can_be_taken_back(project: Seated) -
 
 
 @pytest.mark.slow
+def test_always_names_its_reach_before_it_is_chosen_and_offers_less(project: Seated) -> None:
+    terminal = project.calls("--args", '{"x": "ls *"}')
+    terminal.expect("s yes, always: save a rule for say with any arguments of server in this project")
+    terminal.answer("> ", "s\n")
+    terminal.expect('1 say with x = "ls *" of server in this project')
+    terminal.expect("2 say with any arguments of server in this project")
+    terminal.answer("> ", "\n")  # neither
+    terminal.answer("> ", "s\n")
+    terminal.answer("none > ", "1\n")
+    assert terminal.wait() == 0, terminal.seen
+
+    def call(**arguments: str) -> int:
+        words = ("host", "call", "server", "say", "--args", json.dumps(arguments))
+        return kakite(*words, home=project.home, cwd=project.folder).code
+
+    assert call(x="ls *") == 0
+    assert call(x="ls -a") == call(x="rm -rf /") == call() == 1
+
+
+@pytest.mark.slow
 def test_what_was_typed_before_the_question_answers_nothing(project: Seated) -> None:
     terminal = project.calls()
     terminal.press("y\ny\n")
@@ -293,7 +313,7 @@ def test_a_question_mark_explains_every_letter(project: Seated) -> None:
     asked.answer("> ", "?\n")
     for told in (
         "y allow only this call",
-        "s allow this tool from now on",
+        "s allow this from now on",
         "n do nothing",
         "r do nothing",
     ):

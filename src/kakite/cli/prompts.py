@@ -27,7 +27,7 @@ from kakite.cli.console import escape_control, escape_one_line, format_value, wr
 from kakite.cli.exit_codes import InputEndedError
 
 if TYPE_CHECKING:
-    from kakite.host import ApprovalRequest, ApprovalResponse
+    from kakite.host import ApprovalRequest, ApprovalResponse, Rule
     from kakite.host.server.client_features import Elicitation, ElicitationResult
 
 
@@ -105,12 +105,11 @@ _SESSION = [
 _CHOICE_ROWS = 8  # rows of the frame and the choices
 _PAGE_ROWS = 4  # rows below a page
 _REASON = ("r", "no, and tell the model why")
-_ALWAYS = ("s", "yes, always: save it as a rule")
 _MEANING = {
     "y": "allow only this call; Kakite asks you again about the next one",
     "e": "allow this call, and in this run every call of this tool with exactly these arguments",
     "a": "allow this call, and in this run every other call of this tool",
-    "s": ("allow this tool from now on: Kakite saves a rule, which `kakite host rules` lists and removes"),
+    "s": "allow this from now on: Kakite saves a rule, which `kakite host rules` lists and removes",
     "n": "do nothing, and tell the model that you said no",
     "r": "do nothing, and tell the model your reason, which Kakite asks you for",
 }
@@ -128,6 +127,12 @@ _ELICIT_MEANINGS = {
 def is_interactive() -> bool:
     """Return whether there is a person at a terminal to be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _format_scope(rule: Rule) -> str:
+    from kakite.host.policy.rules import describe_scope
+
+    return escape_one_line(describe_scope(rule))
 
 
 def _do_nothing() -> None:
@@ -191,7 +196,8 @@ class TerminalPrompter:
                 case "a" if self._session:
                     return ApprovalResponse(allowed=True, remember="tool")
                 case "s" if question.saves:
-                    return ApprovalResponse(allowed=True, remember="always")
+                    if (rule := await self._choose_rule(question)) is not None:
+                        return ApprovalResponse(allowed=True, remember="always", rule=rule)
                 case "n" | "no":
                     return ApprovalResponse(allowed=False, reason=DEFAULT_DENIAL_REASON)
                 case "r":
@@ -200,6 +206,19 @@ class TerminalPrompter:
                     )
                 case typed:
                     self._explain(typed, {letter: _MEANING[letter] for letter, _ in choices})
+
+    async def _choose_rule(self, question: ApprovalRequest) -> Rule | None:
+        """Return the rule to save, of those that there are, the narrowest first; None: none after all."""
+        assert question.saves is not None
+        rules = [*reversed(question.narrower), question.saves]
+        if len(rules) == 1:
+            return question.saves
+        self._show_choices([(str(n), escape(_format_scope(rule))) for n, rule in enumerate(rules, 1)])
+        typed = await self._read("Save a rule for which of these? Enter: none [bold yellow]>[/] ")
+        chosen = {str(n): rule for n, rule in enumerate(rules, 1)}.get(typed)
+        if chosen is None:
+            self.console.print("Saved nothing. May this run?")
+        return chosen
 
     def _explain(self, typed: str, meaning: Mapping[str, str]) -> None:
         """Say what each letter does if `?` was typed, else which letters there are."""
@@ -340,7 +359,9 @@ class TerminalPrompter:
         return "[bold yellow]>[/] "
 
     def _list_choices(self, question: ApprovalRequest) -> list[tuple[str, str]]:
-        always = [_ALWAYS] if question.saves else []
+        reach = "" if question.saves is None else escape(_format_scope(question.saves))
+        more = ", or for less: Kakite asks which" if question.narrower else ""
+        always = [("s", f"yes, always: save a rule for {reach}{more}")] if question.saves else []
         return [_ONCE[0], *(_SESSION if self._session else []), *always, _ONCE[1], _REASON]
 
     def _print_title(self, title: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sysconfig
 from collections.abc import Mapping
@@ -133,6 +134,29 @@ def test_yes_for_always_is_saved_listed_and_can_be_taken_back(project: Seated) -
     assert host("call", "server", "say").code == 0
     assert host("rules", "remove", str(rule["number"])).code == 0
     assert host("call", "server", "say").code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("keys", "exit_code"), [("y\n", 0), ("n\n", 1)])
+def test_where_arguments_come_through_a_pipe_the_terminal_is_asked(
+    keys: str, exit_code: int, project: Seated
+) -> None:
+    project.write({"server": project.told("server")}, user=True)
+    call = shlex.join(argv("host", "call", "server", "say", "--args", "-"))
+    piped = ["sh", "-c", f'echo \'{{"x": "piped"}}\' | {call}']
+    terminal = Terminal(piped, environment(project.home), project.folder)
+    terminal.expect("x: piped")
+    terminal.answer("> ", keys)
+    assert terminal.wait() == exit_code, terminal.seen
+
+
+@pytest.mark.slow
+def test_a_long_question_says_again_at_its_end_what_it_is_about(project: Seated) -> None:
+    terminal = project.calls("--args", json.dumps({"x": "rm", "y": "line\n" * 3000}))
+    terminal.expect("Scroll up: the question has 3,0")
+    terminal.expect("It is about say of the server server.")
+    terminal.answer("> ", "n\n")
+    assert terminal.wait() == 1
 
 
 @pytest.mark.slow

@@ -382,6 +382,9 @@ class TerminalPrompter:
         self._show(shown)
         if len(shown) > self.console.height - _CHOICE_ROWS:
             self.console.print(Text(f"  Scroll up: the question has {len(shown):,} rows.", style="yellow"))
+            name = escape_one_line(question.tool or question.call.name)
+            of = f" of the server {escape_one_line(question.server)}" if question.server else ""
+            self._show(_render_note_rows(f"It is about {name}{of}.", self._width))
 
     def _show(self, shown: Iterable[Text]) -> None:
         for row in shown:

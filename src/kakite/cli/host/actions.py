@@ -9,6 +9,7 @@ import sys
 import time
 import webbrowser
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -434,8 +435,17 @@ def print_problem(problem: ConfigProblem) -> None:
         typer.echo(f"hint: {escape_control(problem.hint)}", err=True)
 
 
+def _read_piped_arguments() -> str:
+    """Return all of standard input. What is asked then is asked at the terminal, if there is one."""
+    given = sys.stdin.read()
+    if not sys.stdin.isatty() and sys.stderr.isatty():
+        with suppress(OSError):
+            sys.stdin = Path("/dev/tty").open(encoding="utf-8", errors="replace")  # noqa: SIM115 - until we end
+    return given
+
+
 def _parse_arguments(text: str) -> JsonObject:
-    given = sys.stdin.read() if text == "-" else text
+    given = _read_piped_arguments() if text == "-" else text
     try:
         value: Any = json.loads(given)
     except ValueError as error:

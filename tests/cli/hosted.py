@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kakite.host.open import open_host
 from tests.bounds import WITHIN
 from tests.cli.program import Outcome, kakite
-from tests.host.project import Project
+from tests.host.project import Project, agree_to_all
 
 SECRET = "hunter2-0123456789-do-not-show"
 
@@ -28,9 +30,15 @@ class Hosted(Project):
         assert outcome.code == 0, outcome.stderr
         return {server["name"]: server for server in outcome.json["servers"]}
 
-    def accept(self, *names: str) -> None:
-        outcome = self.host("accept", *(names or ["--all"]))
-        assert outcome.code == 0, outcome.stderr
+    def accept(self, *names: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        asyncio.run(self.agree(*names, folder=cwd, env=env))
+
+    async def agree(
+        self, *names: str, folder: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        """Agree to servers, then to their tools, as a person does who looks at each."""
+        async with open_host(folder or self.folder, environ=self.environ(**(env or {}))) as opened:
+            await agree_to_all(opened.host, *names)
 
 
 def assert_hidden(project: Project, *outcomes: Outcome, secrets: Any = (SECRET,)) -> None:

@@ -222,8 +222,9 @@ def test_values_of_variables_are_in_no_output_log_or_trace(project: Hosted) -> N
     servers = {"server": entry, "weak": weak, "remote": remote, "literal": literal, "query": query}
     project.write(servers)
     env = {"KEY": SECRET}
+    project.accept(env=env)
     commands = [
-        ["accept", "--all"],
+        ["accept"],
         ["tools"],
         ["tools", "--json"],
         ["check", "--json"],
@@ -300,7 +301,7 @@ def test_a_rule_of_one_project_holds_there_and_one_for_everywhere_everywhere(rea
     other = ready.top / "other"
     (other / ".pi").mkdir(parents=True)
     (other / ".pi" / "mcp-servers.json").write_bytes(ready.file.read_bytes())
-    assert ready.host("accept", "server", cwd=other).code == 0
+    ready.accept("server", cwd=other)
     assert ready.host("rules", "add", "allow", "server__say").code == 0
     assert ready.host("call", "server", "say").code == 0
     assert ready.host("call", "server", "say", cwd=other).code == 1

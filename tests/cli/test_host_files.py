@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.hosted import Hosted
+from tests.cli.hosted import SECRET, Hosted
 from tests.host.test_connection import json_values
 from tests.lanes import examples
 
@@ -197,3 +197,14 @@ def test_a_state_folder_that_cannot_be_used_is_told_with_a_way_on(project: Hoste
         assert outcome.code == 3
         assert "state_unusable" in outcome.stderr
         assert "XDG_STATE_HOME" in outcome.stderr
+
+
+def test_a_persons_key_is_not_copied_into_the_project_and_the_variable_to_set_is_named(
+    project: Hosted,
+) -> None:
+    servers = {"mail": {"command": "x", "env": {"API_KEY": SECRET}}}
+    (project.home / ".claude.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    outcome = project.host("import", "claude", "--all")
+    assert (outcome.code, "mail: set API_KEY" in outcome.stderr) == (0, True)
+    assert SECRET not in outcome.stdout + outcome.stderr + project.file.read_text(encoding="utf-8")
+    assert '"${API_KEY}"' in project.file.read_text(encoding="utf-8")

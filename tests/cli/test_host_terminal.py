@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sysconfig
 from collections.abc import Mapping
@@ -136,6 +137,49 @@ def test_yes_for_always_is_saved_listed_and_can_be_taken_back(project: Seated) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("keys", "exit_code"), [("y\n", 0), ("n\n", 1)])
+def test_where_arguments_come_through_a_pipe_the_terminal_is_asked(
+    keys: str, exit_code: int, project: Seated
+) -> None:
+    project.write({"server": project.told("server")}, user=True)
+    call = shlex.join(argv("host", "call", "server", "say", "--args", "-"))
+    piped = ["sh", "-c", f'echo \'{{"x": "piped"}}\' | {call}']
+    terminal = Terminal(piped, environment(project.home), project.folder)
+    terminal.expect("x: piped")
+    terminal.answer("> ", keys)
+    assert terminal.wait() == exit_code, terminal.seen
+
+
+@pytest.mark.slow
+def test_a_long_question_says_again_at_its_end_what_it_is_about(project: Seated) -> None:
+    terminal = project.calls("--args", json.dumps({"x": "rm", "y": "line\n" * 3000}))
+    terminal.expect("Scroll up: the question has 3,0")
+    terminal.expect("It is about say of the server server.")
+    terminal.answer("> ", "n\n")
+    assert terminal.wait() == 1
+
+
+@pytest.mark.slow
+def test_always_names_its_reach_before_it_is_chosen_and_offers_less(project: Seated) -> None:
+    terminal = project.calls("--args", '{"x": "ls *"}')
+    terminal.expect("s yes, always: save a rule for say with any arguments of server in this project")
+    terminal.answer("> ", "s\n")
+    terminal.expect('1 say with x = "ls *" of server in this project')
+    terminal.expect("2 say with any arguments of server in this project")
+    terminal.answer("> ", "\n")  # neither
+    terminal.answer("> ", "s\n")
+    terminal.answer("none > ", "1\n")
+    assert terminal.wait() == 0, terminal.seen
+
+    def call(**arguments: str) -> int:
+        words = ("host", "call", "server", "say", "--args", json.dumps(arguments))
+        return kakite(*words, home=project.home, cwd=project.folder).code
+
+    assert call(x="ls *") == 0
+    assert call(x="ls -a") == call(x="rm -rf /") == call() == 1
+
+
+@pytest.mark.slow
 def test_what_was_typed_before_the_question_answers_nothing(project: Seated) -> None:
     terminal = project.calls()
     terminal.press("y\ny\n")
@@ -220,6 +264,8 @@ def test_accepting_without_names_asks_for_each_and_takes_what_was_agreed_to(proj
     terminal.expect("two.json")
     assert project.starts("two") == []
     terminal.answer("(y/n) ", "y\n")
+    terminal.expect("two: you agreed to start it")
+    terminal.answer("Accept these tools of two as shown: say? (y/n) ", "y\n")
     terminal.expect("two: accepted, with 1 tools")
     assert terminal.wait() == 0
     assert (project.starts("one"), len(project.starts("two"))) == ([], 1)
@@ -230,6 +276,7 @@ def test_interrupted_at_the_next_server_the_first_yes_stays_and_is_named(project
     project.write({name: project.told(name) for name in ("one", "two")})
     terminal = project.at("accept")
     terminal.answer("(y/n) ", "y\n")
+    terminal.answer("as shown: say? (y/n) ", "y\n")
     terminal.expect("one: accepted, with 1 tools")
     terminal.answer("(y/n) ", "\x03")
     terminal.expect("\nStopped. Recorded: one\n")
@@ -244,16 +291,35 @@ def test_at_first_the_tools_are_named_with_what_they_may_do_and_later_what_chang
     entry = project.told("one", {**tool("look", "Looks. " + "word " * 40), **hints}, tool("send", "Sends."))
     project.write({"one": entry})
     terminal = project.at("accept", "--all")
+    terminal.answer("(y/n) ", "y\n")
+    terminal.answer("as shown: look, send? (y/n) ", "y\n")
     assert terminal.wait() == 0
-    assert "look (may do anything; says that it only reads)  Looks. word" in terminal.seen
-    assert "send (may do anything)  Sends." in terminal.seen
-    assert re.search(r"word …$", terminal.seen, re.MULTILINE)  # not in the middle of a word
-    assert "+name" not in terminal.seen
+    assert "look (may do anything; says that it only reads)" in terminal.seen
+    assert "send (may do anything)" in terminal.seen
+    assert re.sub(r"\n *> ", "", terminal.seen).count("word ") == 40  # nothing is cut
     project.tell("one", tool("look", "Looks at all."), tool("send", "Sends."))
-    again = project.at("accept", "--all")
+    again = project.at("accept", "one")
+    again.answer("as shown: look? (y/n) ", "y\n")
     assert again.wait() == 0
     assert '+description: "Looks at all."' in again.seen
     assert "send (" not in again.seen
+
+
+@pytest.mark.slow
+def test_a_long_description_is_paged_and_no_page_is_agreed_to_unseen(project: Seated) -> None:
+    long = "\n".join(f"line {number}" for number in range(60)) + "\nReads ~/.ssh."
+    project.write({"one": project.told("one", tool("say", long))})
+    terminal = project.at("accept")
+    terminal.answer("(y/n) ", "y\n")
+    terminal.answer("n leaves off -- ", "n\n")
+    assert terminal.wait() == 0
+    assert "Reads ~/.ssh" not in terminal.seen
+    again = project.at("accept")
+    for _ in range(3):
+        again.answer("n leaves off -- ", "\n")
+    again.answer("as shown: say? (y/n) ", "y\n")
+    again.expect("one: accepted, with 1 tools")
+    assert again.wait() == 0
 
 
 @pytest.mark.slow
@@ -271,7 +337,7 @@ def test_a_question_mark_explains_every_letter(project: Seated) -> None:
     asked.answer("> ", "?\n")
     for told in (
         "y allow only this call",
-        "s allow this tool from now on",
+        "s allow this from now on",
         "n do nothing",
         "r do nothing",
     ):
@@ -288,6 +354,7 @@ def test_a_file_that_changes_while_the_person_looks_is_not_what_was_agreed_to(pr
     terminal.expect("(y/n) ")
     project.write({"one": project.told("evil")})
     terminal.press("y\n")
+    terminal.answer("as shown: say? (y/n) ", "y\n")
     terminal.expect("one: accepted")
     assert terminal.wait() == 0
     assert (len(project.starts("one")), project.starts("evil")) == (1, [])

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kakite.host.host import ConsentResult, Host
+
 TOLD = Path(__file__).with_name("told.py")
 
 
@@ -76,6 +78,17 @@ class Project:
         file = self.user_file if user else self.file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"servers": servers}), encoding="utf-8")
+
+
+async def agree_to_all(host: Host, *names: str) -> tuple[ConsentResult, ...]:
+    """Agree to servers, then to their tools, by the digests of what a person would be shown."""
+    await host.reload()
+    chosen = names or [entry.name for entry in host.entries]
+    looks = [one for one in await host.inspect_servers(names=chosen) if one.digest]
+    done = {one.entry.name: one for one in await host.accept({one.entry.name: one.digest for one in looks})}
+    held = {name: one.look.digest for name, one in done.items() if one.look}
+    done |= {one.entry.name: one for one in await host.accept(held)}
+    return tuple(done.values())
 
 
 def running(marker: str) -> list[int]:

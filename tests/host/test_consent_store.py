@@ -25,7 +25,7 @@ from kakite.host.config.model import (
     StdioServer,
     Timeouts,
 )
-from kakite.host.consent.canonical import canonicalize_entry
+from kakite.host.consent.canonical import canonicalize_entry, compute_server_digest
 from kakite.host.consent.store import (
     ConsentError,
     ConsentGranted,
@@ -62,6 +62,19 @@ def tool(name: str = "read", **more: Any) -> dict[str, Any]:
 
 ENTRY = entry(reached=StdioServer(command="a", args=("b",), env={"C": "d"}, cwd="e"))
 REMOTE = entry(reached=HttpServer(url="https://h", headers={"A": "b"}))
+
+
+@given(
+    one=st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz")),
+    two=st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz")),
+)
+def test_a_digest_is_of_exactly_the_tools_that_were_shown(one: dict[str, str], two: dict[str, str]) -> None:
+    def digest(tools: dict[str, str]) -> str:
+        shown = [compute_definition_digest(tool(name, description=text)) for name, text in tools.items()]
+        return compute_server_digest(ENTRY, shown)
+
+    assert (digest(one) == digest(two)) == (one == two)
+    assert digest(one) != compute_server_digest(ENTRY)
 
 
 def test_the_secret_that_an_authorization_server_gave_is_shown_as_a_fingerprint() -> None:

@@ -28,6 +28,8 @@ from kakite.host.config.model import (
     StdioServer,
     Timeouts,
 )
+from kakite.host.config.references import refer_to_values
+from kakite.host.config.variables import expand
 from kakite.host.policy.rules import Rule
 from tests.host.test_jsonc import values
 
@@ -63,6 +65,11 @@ PROGRAM = StdioServer(command="npx", args=("-y", "x"), env={"A": "${A}"})
         ("cursor", "home/.cursor/mcp.json", "user"),
         ("cursor", "project/.cursor/mcp.json", "project"),
         ("windsurf", "home/.codeium/windsurf/mcp_config.json", "user"),
+        ("pi", "home/.pi/agent/mcp.json", "user"),
+        ("pi", "project/.pi/mcp.json", "project"),
+        ("gemini", "home/.gemini/settings.json", "user"),
+        ("gemini", "project/.gemini/settings.json", "project"),
+        ("copilot", "home/.copilot/mcp-config.json", "user"),
     ],
 )
 def test_files_with_mcp_servers_are_read(tmp_path: Path, client: str, file: str, scope: str) -> None:
@@ -224,6 +231,125 @@ def test_whatever_another_hosts_files_hold_importing_raises_nothing(
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
     assert all(problem.line >= 1 for problem in imported(client, folder).problems)
+
+
+def test_what_pi_gemini_copilot_and_zed_write_in_their_own_way_is_read(tmp_path: Path) -> None:
+    def servers(client: str, file: str, section: str, **entries: Any) -> Config:
+        return imported(client, tmp_path, {file: json.dumps({section: entries})})
+
+    pi = {
+        "a": {"command": "~/bin/x", "args": ["~/y", "~z"]},
+        "b": {"url": "https://h", "headers": {"A": "!secret-tool get x"}},
+    }
+    found = servers("pi", "home/.pi/agent/mcp.json", "mcpServers", **pi)
+    assert reached(found) == {"a": StdioServer(command="${HOME}/bin/x", args=("${HOME}/y", "~z"))}
+    assert [(problem.fatal, "`b`" in problem.message) for problem in found.problems] == [(True, True)]
+    gemini = {
+        "a": {"command": "x", "env": {"K": "$KEY", "L": "${KEY}"}, "timeout": 30000},
+        "b": {"url": "https://h/sse"},
+        "c": {"httpUrl": "https://h/mcp"},
+        "d": {"url": "https://h/mcp", "type": "http"},
+    }
+    found = servers("gemini", "home/.gemini/settings.json", "mcpServers", **gemini)
+    assert reached(found) == {
+        "a": StdioServer(command="x", env={"K": "${KEY}", "L": "${KEY}"}),
+        "b": HttpServer(url="https://h/sse", sse=True),
+        "c": HttpServer(url="https://h/mcp"),
+        "d": HttpServer(url="https://h/mcp"),
+    }
+    one = {"type": "local", "command": "x", "tools": ["get_*"]}
+    found = servers("copilot", "home/.copilot/mcp-config.json", "mcpServers", a=one)
+    assert [entry.include for entry in found.entries] == [("get_*",)]
+    assert found.problems == ()
+    zed = {
+        "old": {"command": {"path": "x", "args": ["1"], "env": {"A": "b"}}},
+        "new": {"source": "custom", "command": "x", "args": ["1"], "env": {"A": "b"}},
+        "far": {"url": "https://h"},
+    }
+    found = servers("zed", "project/.zed/settings.json", "context_servers", **zed)
+    same = StdioServer(command="x", args=("1",), env={"A": "b"})
+    assert reached(found) == {"old": same, "new": same, "far": HttpServer(url="https://h")}
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize("key", ["envFile", "auth", "scopes", "trust", "exposure"])
+def test_what_is_left_out_of_an_entry_is_said(tmp_path: Path, key: str) -> None:
+    text = json.dumps({"mcpServers": {"s": {"command": "x", key: "y"}}})
+    found = imported("cursor", tmp_path, {"home/.cursor/mcp.json": text})
+    (problem,) = found.problems
+    assert (problem.fatal, f"`{key}` is left out" in problem.message) == (False, True)
+    assert reached(found) == {"s": StdioServer(command="x")}
+
+
+# No value of a person's own file in a project's
+
+
+def taken_over(tmp_path: Path, servers: Mapping[str, Any], *, user: bool = False) -> tuple[str, InsertResult]:
+    found = imported("claude", tmp_path, {"home/.claude.json": json.dumps({"mcpServers": servers})})
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    file = tmp_path / "own.json" if user else get_project_file(project)
+    done = insert(file, found.entries, within=None if user else project)
+    return file.read_text(encoding="utf-8"), done
+
+
+def test_a_persons_keys_stay_in_their_own_file_and_the_variables_to_set_are_named(tmp_path: Path) -> None:
+    key = "sk-0123456789abcdef0123456789abcdef"
+    servers = {
+        "files": {
+            "command": "x",
+            "args": ["--api-key", key, f"--token={key}2", "plain"],
+            "env": {"API_KEY": key},
+        },
+        "other": {"command": "x", "env": {"API_KEY": f"{key}3", "KEEP": "${KEPT}", "D": f"${{E:-{key}}}"}},
+        "far": {
+            "url": f"https://h/mcp?api_key={key}",
+            "headers": {"Authorization": f"Bearer {key}", "X-Team": "red", "B": "Bearer ${KEPT}"},
+            "oauth": {"id": "me", "secret": key},
+        },
+    }
+    text, done = taken_over(tmp_path, servers)
+    assert key not in text
+    written = json.loads(text)["mcpServers"]
+    assert written["files"]["args"] == ["--api-key", "${API_KEY}", "--token=${TOKEN}", "plain"]
+    assert written["files"]["env"] == {"API_KEY": "${API_KEY}"}
+    assert written["other"]["env"] == {"API_KEY": "${OTHER_API_KEY}", "KEEP": "${KEPT}", "D": "${D}"}
+    assert written["far"]["headers"] == {
+        "Authorization": "Bearer ${FAR_AUTHORIZATION}",
+        "X-Team": "${FAR_X_TEAM}",
+        "B": "Bearer ${KEPT}",
+    }
+    assert written["far"]["url"] == "https://h/mcp?api_key=${FAR_URL_KEY}"
+    assert done.variables["files"] == ("API_KEY", "TOKEN")
+    assert done.variables["other"] == ("OTHER_API_KEY", "D")
+    own, kept = taken_over(tmp_path, servers, user=True)
+    assert (key in own, kept.variables) == (True, {})
+
+
+literals = st.text("abz09", min_size=6).map(lambda text: f"v{text}")
+
+
+@given(
+    st.dictionaries(st.sampled_from(["one", "two", "3"]), st.dictionaries(st.sampled_from("ABC"), literals))
+)
+def test_no_variable_stands_for_two_values_and_set_as_told_all_are_as_they_were(
+    servers: dict[str, dict[str, str]],
+) -> None:
+    place = SourceLocation(file="f", line=1, scope="user")
+    before = [
+        ServerEntry(name=name, reached=StdioServer(command="x", env=env), origin=place)
+        for name, env in servers.items()
+    ]
+    after, needed = refer_to_values(before)
+    values: dict[str, str] = {}
+    for one, other in zip(before, after, strict=True):
+        assert isinstance(one.reached, StdioServer)
+        assert isinstance(other.reached, StdioServer)
+        for name, value in one.reached.env.items():
+            variable = other.reached.env[name].removeprefix("${").removesuffix("}")
+            assert variable in needed[one.name]
+            assert values.setdefault(variable, value) == value
+    assert [expand(entry, values).reached for entry in after] == [entry.reached for entry in before]
 
 
 def test_a_client_that_is_not_known_is_refused(tmp_path: Path) -> None:

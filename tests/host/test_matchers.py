@@ -38,8 +38,9 @@ def test_a_path_that_fits_a_glob_below_a_folder_lies_below_that_folder(path: str
 def test_with_a_project_a_path_is_judged_by_where_it_leads(path: str, project: str) -> None:
     whole = posixpath.normpath(posixpath.join(project, path))
     below = whole == f"{project}/src" or whole.startswith(f"{project}/src/")
+    plain = bool(path) and "*" not in path  # a server may make other paths of that
     assert (match_all(PathGlob("src/**"), path, PathContext(project=project)) is MatchResult.YES) == (
-        below and bool(path)
+        below and plain
     )
 
 
@@ -310,3 +311,64 @@ def test_paths_too_long_to_be_followed_are_neither_surely_allowed_nor_surely_fre
     with little_work():
         assert match_any(PathGlob("secrets/**"), value, place) is MatchResult.PERHAPS
         assert match_all(PathGlob("**"), value, place) is MatchResult.NO
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/{a,../secrets/key}",
+        "src/{a,{b,../../c}}",
+        "src/{1..3}",
+        "src/$HOME/x",
+        "src/${X}",
+        "src/*",
+        "src/a?",
+        "src/[ab]",
+        "~/x",
+    ],
+)
+def test_what_a_server_may_expand_is_let_go_by_no_rule_of_paths(path: str, tmp_path: Path) -> None:
+    for place in (PathContext(), PathContext(project=str(tmp_path))):
+        for value in (path, ["src/a", path]):
+            assert match_all(PathGlob("src/**"), value, place) is MatchResult.NO
+
+
+@pytest.mark.parametrize("name", ["[id].tsx", "$user.tsx", "a*b"])
+def test_a_file_of_exactly_this_name_is_let_go_though_it_looks_like_a_pattern(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "src").mkdir()
+    place = PathContext(project=str(tmp_path))
+    assert match_all(PathGlob("src/**"), f"src/{name}", place) is MatchResult.NO
+    (tmp_path / "src" / name).touch()
+    assert match_all(PathGlob("src/**"), f"src/{name}", place) is MatchResult.YES
+
+
+def test_braces_that_leave_are_not_let_go_although_such_a_file_was_made(tmp_path: Path) -> None:
+    (tmp_path / "src" / "{a,.." / "secrets").mkdir(parents=True)
+    (tmp_path / "src" / "{a,.." / "secrets" / "key}").touch()
+    path = "src/{a,../secrets/key}"
+    assert match_all(PathGlob("src/**"), path, PathContext(project=str(tmp_path))) is MatchResult.NO
+
+
+@pytest.mark.parametrize(
+    ("command", "rule", "forbidden"),
+    [
+        ("git -C . push", "git push", MatchResult.YES),
+        ("git --no-pager push origin", "git push", MatchResult.YES),
+        (["git", "--git-dir", "x", "-C", "y", "push"], "git push", MatchResult.YES),
+        ("ls && /usr/bin/git -C . push", "git push", MatchResult.YES),
+        ("git -C push status", "git push", MatchResult.NO),
+        ("git -C . status", "git push", MatchResult.NO),
+        ("npm --silent publish", "npm publish", MatchResult.YES),
+        ("kubectl -n prod delete pod x", "kubectl delete", MatchResult.PERHAPS),
+        ("docker --context far push x", "docker push", MatchResult.PERHAPS),
+        ("docker --context=far push x", "docker push", MatchResult.YES),
+        ("kubectl -n prod get pods", "kubectl delete", MatchResult.NO),
+        ("rm -r x", "rm -f", MatchResult.NO),
+    ],
+)
+def test_options_before_the_word_do_not_hide_it_from_what_denies(
+    command: object, rule: str, forbidden: MatchResult
+) -> None:
+    assert match_any(CommandPrefix(rule), command) is forbidden

@@ -16,7 +16,7 @@ from kakite.host.open import HostOptions, open_host
 from kakite.host.server.client_features import Elicitation, ElicitationResult
 from kakite.tools import ToolCall
 from tests.cli.program import kakite
-from tests.host.project import Project, running
+from tests.host.project import Project, agree_to_all, running
 from tests.repositories import git
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -91,7 +91,9 @@ def test_the_command_line_sees_accepts_and_calls_four_real_servers(project: Proj
 
     before = host("tools", "--json").json["servers"]
     assert {server["name"]: server["state"] for server in before} == dict.fromkeys(NAMES, "needs_consent")
-    host("accept", "--all")
+    for _ in ("the servers", "their tools"):
+        for server in host("tools", "--json").json["servers"]:
+            host("accept", server["name"], "--digest", server["digest"])
     after = {server["name"]: server for server in host("tools", "--json").json["servers"]}
     assert {name: server["state"] for name, server in after.items()} == dict.fromkeys(NAMES, "ready")
     assert {tool["name"] for tool in after["git"]["tools"]} >= {"git_status", "git_commit"}
@@ -112,7 +114,7 @@ async def test_one_host_uses_four_real_servers_and_leaves_nothing(project: Proje
     person = Person()
     options = HostOptions(approver=person, elicit=person, tokens=1_000_000, ask_after_outside=False)
     async with open_host(project.folder, options, environ=project.environ()) as host:
-        agreed = await host.host.accept(NAMES)
+        agreed = await agree_to_all(host.host, *NAMES)
         assert [(one.entry.name, one.failure) for one in agreed] == [(name, None) for name in NAMES]
         names = {tool.name for tool in await host.list_tools()}
         assert {"everything__echo", "filesystem__write_file", "git__git_log", "kakite__text_editor"} <= names

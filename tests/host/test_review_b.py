@@ -21,7 +21,7 @@ from kakite.host.open import HostOptions, ensure_host_folder, open_host
 from kakite.host.policy.rules import parse_rule
 from kakite.tools import ToolCall, ToolResult
 from tests.bounds import WITHIN
-from tests.host.project import Project, tool
+from tests.host.project import Project, agree_to_all, tool
 
 pytestmark = pytest.mark.anyio
 EVERYTHING = (parse_rule({"allow": "*", "after_outside": "any"}),)
@@ -119,7 +119,7 @@ async def test_a_start_may_take_as_long_as_its_entry_says_when_it_is_accepted(
     entry = {"command": sys.executable, "args": ["-c", slow], "timeouts": {"start": 30}}
     project.write({"server": {**entry, "protocolVersion": "legacy"}})
     async with project.open() as host:
-        (agreed,) = await host.host.accept(["server"])
+        (agreed,) = await agree_to_all(host.host, "server")
         assert (agreed.failure, agreed.tools) == (None, ("say",))
 
 
@@ -137,18 +137,18 @@ async def test_nobody_agrees_to_an_entry_that_came_after_the_one_they_were_shown
     project.write({"server": project.told("server"), "gone": project.told("gone")})
     async with project.open() as host:
         await host.host.reload()
-        shown = host.host.entries
+        shown = {one.entry.name: one.digest for one in await host.host.inspect_servers()}
+        entries = host.host.entries
         project.write({"server": project.told("other")})
-        assert host.host.diff_entry("server") == ""  # looks at what was shown, not at the files
-        assert host.host.entries == shown
+        assert host.host.entries == entries
         await host.host.reload()  # as a server of the same host may cause meanwhile
         for name, code in (("server", "entry_changed"), ("gone", "unknown_server")):
             with pytest.raises(KakiteError) as raised:
-                await host.host.accept([name], entries=shown)
+                await host.host.accept({name: shown[name]})
             assert (raised.value.code, bool(raised.value.hint)) == (code, True)
         assert project.starts("other") == project.starts("gone") == []
         assert await host.list_tools() == ()
-        (agreed,) = await host.host.accept(["server"], entries=host.host.entries)
+        (agreed,) = await agree_to_all(host.host, "server")
         assert agreed.tools == ("say",)
 
 

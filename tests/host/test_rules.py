@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.errors import UsageError
-from kakite.host.policy.matchers import CommandPrefix, PathGlob
+from kakite.host.policy.matchers import CommandPrefix, MatchResult, PathGlob
 from kakite.host.policy.rules import (
     Rule,
     RulesError,
     RuleStore,
     ToolIdentity,
     decide,
+    list_narrower_rules,
     make_exact_rule,
     parse_rule,
     serialize_rule,
@@ -209,3 +210,22 @@ def test_what_another_process_saved_is_seen(tmp_path: Path) -> None:
     assert ours.list_rules() == ()
     rule = theirs.add(Rule(decision="deny"))
     assert ours.list_rules() == (rule,)
+
+
+argument_texts = st.dictionaries(
+    st.sampled_from(["x", "path", "y"]), st.text("ab*?[]{/.$", min_size=1), min_size=1
+)
+
+
+@given(one=argument_texts, other=argument_texts)
+def test_a_rule_for_less_fits_its_call_and_none_with_another_text(
+    one: dict[str, str], other: dict[str, str]
+) -> None:
+    subject = ToolIdentity(server="s", tool="t")
+    whole = make_exact_rule("allow", "s", "t")
+    mine, another = (ToolCall(id="1", name="t", arguments=dict(given)) for given in (one, other))
+    for rule in list_narrower_rules(whole, mine, subject):
+        assert rule.match(mine, subject) is MatchResult.YES
+        texts = {name for name, matcher in rule.arguments.items() if isinstance(matcher, str)}
+        if any(one[name] != other.get(name) for name in texts):
+            assert rule.match(another, subject) is not MatchResult.YES

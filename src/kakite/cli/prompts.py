@@ -27,7 +27,7 @@ from kakite.cli.console import escape_control, escape_one_line, format_value, wr
 from kakite.cli.exit_codes import InputEndedError
 
 if TYPE_CHECKING:
-    from kakite.host import ApprovalRequest, ApprovalResponse
+    from kakite.host import ApprovalRequest, ApprovalResponse, Rule
     from kakite.host.server.client_features import Elicitation, ElicitationResult
 
 
@@ -103,13 +103,13 @@ _SESSION = [
     ("a", "yes, and this tool from now on in this run"),
 ]
 _CHOICE_ROWS = 8  # rows of the frame and the choices
+_PAGE_ROWS = 4  # rows below a page
 _REASON = ("r", "no, and tell the model why")
-_ALWAYS = ("s", "yes, always: save it as a rule")
 _MEANING = {
     "y": "allow only this call; Kakite asks you again about the next one",
     "e": "allow this call, and in this run every call of this tool with exactly these arguments",
     "a": "allow this call, and in this run every other call of this tool",
-    "s": ("allow this tool from now on: Kakite saves a rule, which `kakite host rules` lists and removes"),
+    "s": "allow this from now on: Kakite saves a rule, which `kakite host rules` lists and removes",
     "n": "do nothing, and tell the model that you said no",
     "r": "do nothing, and tell the model your reason, which Kakite asks you for",
 }
@@ -127,6 +127,12 @@ _ELICIT_MEANINGS = {
 def is_interactive() -> bool:
     """Return whether there is a person at a terminal to be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _format_scope(rule: Rule) -> str:
+    from kakite.host.policy.rules import describe_scope
+
+    return escape_one_line(describe_scope(rule))
 
 
 def _do_nothing() -> None:
@@ -190,7 +196,8 @@ class TerminalPrompter:
                 case "a" if self._session:
                     return ApprovalResponse(allowed=True, remember="tool")
                 case "s" if question.saves:
-                    return ApprovalResponse(allowed=True, remember="always")
+                    if (rule := await self._choose_rule(question)) is not None:
+                        return ApprovalResponse(allowed=True, remember="always", rule=rule)
                 case "n" | "no":
                     return ApprovalResponse(allowed=False, reason=DEFAULT_DENIAL_REASON)
                 case "r":
@@ -199,6 +206,19 @@ class TerminalPrompter:
                     )
                 case typed:
                     self._explain(typed, {letter: _MEANING[letter] for letter, _ in choices})
+
+    async def _choose_rule(self, question: ApprovalRequest) -> Rule | None:
+        """Return the rule to save, of those that there are, the narrowest first; None: none after all."""
+        assert question.saves is not None
+        rules = [*reversed(question.narrower), question.saves]
+        if len(rules) == 1:
+            return question.saves
+        self._show_choices([(str(n), escape(_format_scope(rule))) for n, rule in enumerate(rules, 1)])
+        typed = await self._read("Save a rule for which of these? Enter: none [bold yellow]>[/] ")
+        chosen = {str(n): rule for n, rule in enumerate(rules, 1)}.get(typed)
+        if chosen is None:
+            self.console.print("Saved nothing. May this run?")
+        return chosen
 
     def _explain(self, typed: str, meaning: Mapping[str, str]) -> None:
         """Say what each letter does if `?` was typed, else which letters there are."""
@@ -219,6 +239,27 @@ class TerminalPrompter:
             except InputEndedError:
                 self.console.print()
                 return False
+
+    async def show_pages(self, rows: Iterable[str]) -> bool:
+        """Show rows a screen at a time; say whether the person saw all. `n` and Ctrl-D leave off."""
+        async with self._turn:
+            shown = list(rows)
+            page = max(self.console.height - _PAGE_ROWS, 1)
+            for start in range(0, len(shown), page):
+                self._show(map(Text.from_ansi, shown[start : start + page]))
+                left = len(shown) - start - page
+                if left <= 0:
+                    break
+                try:
+                    typed = await self._read(
+                        f"[bold yellow]-- {left:,} more rows: Enter shows them, n leaves off --[/] "
+                    )
+                except InputEndedError:
+                    self.console.print()
+                    return False
+                if typed.lower() in {"n", "no", "q"}:
+                    return False
+            return True
 
     async def _confirm(self, text: str, meaning: Mapping[str, str]) -> bool:
         self._before()
@@ -318,7 +359,9 @@ class TerminalPrompter:
         return "[bold yellow]>[/] "
 
     def _list_choices(self, question: ApprovalRequest) -> list[tuple[str, str]]:
-        always = [_ALWAYS] if question.saves else []
+        reach = "" if question.saves is None else escape(_format_scope(question.saves))
+        more = ", or for less: Kakite asks which" if question.narrower else ""
+        always = [("s", f"yes, always: save a rule for {reach}{more}")] if question.saves else []
         return [_ONCE[0], *(_SESSION if self._session else []), *always, _ONCE[1], _REASON]
 
     def _print_title(self, title: str) -> None:
@@ -339,6 +382,9 @@ class TerminalPrompter:
         self._show(shown)
         if len(shown) > self.console.height - _CHOICE_ROWS:
             self.console.print(Text(f"  Scroll up: the question has {len(shown):,} rows.", style="yellow"))
+            name = escape_one_line(question.tool or question.call.name)
+            of = f" of the server {escape_one_line(question.server)}" if question.server else ""
+            self._show(_render_note_rows(f"It is about {name}{of}.", self._width))
 
     def _show(self, shown: Iterable[Text]) -> None:
         for row in shown:

@@ -18,7 +18,11 @@ from typing import Literal, TypeVar
 from kakite.errors import KakiteError
 from kakite.host.config.load import Config, ConfigProblem, load_config
 from kakite.host.config.model import ServerEntry
-from kakite.host.consent.canonical import canonicalize_definition, format_difference
+from kakite.host.consent.canonical import (
+    canonicalize_definition,
+    compute_server_digest,
+    format_difference,
+)
 from kakite.host.consent.gate import GatedServer, GatedTool, is_builtin
 from kakite.host.consent.store import (
     ConsentGranted,
@@ -27,6 +31,7 @@ from kakite.host.consent.store import (
     ConsentStore,
     compute_entry_digest,
     describe,
+    require_user,
 )
 from kakite.host.policy.matchers import PathContext
 from kakite.host.result_limits import remove_old_results, truncate_result
@@ -48,8 +53,14 @@ RELOAD_INTERVAL = 1.0
 _T = TypeVar("_T")
 _THREAD_THRESHOLD = 500  # tools, from which on they are put together in a thread
 
-_DESCRIPTIVE_LINE = re.compile(r"\+(?:name|title|annotations\.|(?:\S+\.)?description:|\S+: .{60})")
-"""Lines of a new definition that a person wants to see: its words, not the types of its arguments."""
+_BOILERPLATE_LINE = re.compile(
+    r"\+(?:\w+Schema\.)"
+    r"(?:\S+\.)?"
+    r'(?:\$schema: "https?://json-schema\.org/[\w/.#-]*"|additionalProperties: (?:true|false)'
+    r'|required\[\d+\]: "[\w.-]{1,40}")'
+    r'|\+\w+Schema\.type: "object"'
+)
+"""Lines of a new definition that tell a person nothing. All others are shown: they are agreed to."""
 
 ServerState = Literal["ready", "failed", "needs_consent", "quarantined", "disabled"]
 
@@ -68,6 +79,8 @@ class ServerInfo:
     diff: str = ""
     """From what was accepted to what is there now."""
     tools: tuple[GatedTool, ...] = ()
+    digest: str = ""
+    """Of all that is shown here: what ``Host.accept`` takes for the person's word. Empty if it failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +88,16 @@ class ConsentResult:
     """The consent that the person gave for one server."""
 
     entry: ServerEntry
+    recorded: bool = True
+    """Whether anything was: not if its tools are others by now than those that were shown."""
     tools: tuple[str, ...] = ()
-    """The server's own names for them."""
+    """The server's own names of those that are accepted now."""
     held: tuple[str, ...] = ()
-    """Those that stay quarantined: they are not what the person was shown."""
-    changes: str = ""
-    """What is new or changed in the tools that were agreed to; lines safe for a terminal."""
-    first: tuple[GatedTool, ...] = ()
-    """The tools that were agreed to, if none of this server ever was before: all of them are new."""
+    """Those that stay quarantined: the person did not agree to them yet."""
+    look: ServerInfo | None = None
+    """How the server stands if something waits: to be shown, then accepted by its digest."""
     failure: KakiteError | None = None
-    """Why its tools could not be seen; the entry is accepted all the same."""
+    """Why its tools could not be seen, or were not accepted. An entry that was agreed to is accepted."""
 
 
 class Host:
@@ -212,77 +225,69 @@ class Host:
         member = self._members.get(server)
         return PathContext(project=str(self._surroundings.project)) if member is None else member.path_context
 
-    async def inspect_servers(self, within: float | None = None) -> tuple[ServerInfo, ...]:
-        """Start every server that may be started, all at once, and return how each stands."""
+    async def inspect_servers(
+        self, within: float | None = None, *, names: Collection[str] | None = None
+    ) -> tuple[ServerInfo, ...]:
+        """Start every server that may be started, or those of these names, and return how each stands."""
         await self.reload()
-        seen = await asyncio.gather(
-            *(self._inspect_server(member, within) for member in self._members.values())
-        )
+        members = [one for name, one in self._members.items() if names is None or name in names]
+        seen = await asyncio.gather(*(self._inspect_server(member, within) for member in members))
         tools = [tool for one in seen for tool in one.tools]
         named = await _run_in_thread_if_large(len(tools), partial(_name_tools, tools))
-        names = {(each.server, each.definition.tool.name): name for name, each in named.items()}
+        named_by = {(each.server, each.definition.tool.name): name for name, each in named.items()}
         return tuple(
             replace(
                 one,
                 tools=tuple(
-                    replace(tool, name=names[tool.server, tool.definition.tool.name]) for tool in one.tools
+                    replace(tool, name=named_by[tool.server, tool.definition.tool.name]) for tool in one.tools
                 ),
             )
             for one in seen
         )
 
-    async def accept(
-        self,
-        names: Sequence[str],
-        shown: Mapping[str, Collection[str]] | None = None,
-        *,
-        entries: Sequence[ServerEntry] | None = None,
-    ) -> tuple[ConsentResult, ...]:
-        """Record that the person agrees to these servers, and to the tools that they have now.
+    async def accept(self, shown: Mapping[str, str]) -> tuple[ConsentResult, ...]:
+        """Record that the person agrees to what they saw of these servers, and to nothing else.
 
-        The entries are those last read, which the person was shown: what files say by now does not count.
+        Of a server that waits that is its entry: it is started then, and its tools wait to be looked at. Of
+        one that was started that is all its tools. If they are others by now, nothing of it is recorded.
 
         Args:
-            names: of servers.
-            shown: by server the digests of the tools that the person was shown; others are not agreed to. Of
-                a server without them its tools are, if none was ever accepted. None: all tools are.
-            entries: that the person was shown. None: those last read.
+            shown: by server the ``digest`` of the ``ServerInfo`` that the person saw.
 
         Raises:
-            ServerError: a server is not the one that was shown, or gone by now; nothing is recorded then.
+            ServerError: an entry is not the one that was shown, or gone by now; nothing is recorded then.
             UserRequiredError: no person can be asking for this.
             ConsentError: it cannot be recorded.
         """
-        members = [self._require_server(name) for name in names]
-        if entries is not None:
-            seen = {entry.name: _get_entry_identity(entry) for entry in entries}
-            for member in members:
-                if seen.get(member.entry.name) != _get_entry_identity(member.entry):
-                    raise _make_entry_changed_error(member.entry.name)
-        for member in members:
-            self._consents.accept_entry(member.entry, self._surroundings.project)
-        return tuple(await asyncio.gather(*(self._accept_tools(member, shown) for member in members)))
+        require_user()
+        members = {name: self._require_server(name) for name in shown}
+        for name, member in members.items():
+            as_shown = shown[name] == compute_server_digest(member.entry)
+            if not as_shown and not isinstance(member.consent_state, ConsentGranted):
+                raise _make_entry_changed_error(name)
+        return tuple(
+            await asyncio.gather(*(self._accept(member, shown[name]) for name, member in members.items()))
+        )
 
-    async def _accept_tools(
-        self, member: GatedServer, shown: Mapping[str, Collection[str]] | None
-    ) -> ConsentResult:
-        if member.entry.disabled:
-            return ConsentResult(entry=member.entry)
+    async def _accept(self, member: GatedServer, digest: str) -> ConsentResult:
+        entry = member.entry
+        of_entry = digest == compute_server_digest(entry)
+        if of_entry:
+            self._consents.accept_entry(entry, self._surroundings.project)
+        if entry.disabled:
+            return ConsentResult(entry=entry, recorded=of_entry)
         try:
             tools = await member.list_tools()
         except KakiteError as error:
-            return ConsentResult(entry=member.entry, failure=error)
-        taken = _select_agreed_tools(tools, shown, member.entry.name)
-        raws = [tool.definition.raw for tool in taken]
-        changes = "\n".join(filter(None, map(_describe_changes, taken)))
-        self._consents.accept_tools(member.entry, self._surroundings.project, raws)
-        return ConsentResult(
-            entry=member.entry,
-            tools=tuple(str(raw["name"]) for raw in raws),
-            held=tuple(tool.definition.tool.name for tool in tools if tool not in taken),
-            changes=changes,
-            first=tuple(taken) if all(isinstance(tool.standing, ConsentMissing) for tool in tools) else (),
-        )
+            return ConsentResult(entry=entry, recorded=of_entry, failure=error)
+        if of_entry:
+            return _build_consent_result(entry, tools)
+        if digest != _compute_shown_digest(entry, tools):
+            failure = _make_tools_changed_error(entry.name)
+            return replace(_build_consent_result(entry, tools), recorded=False, failure=failure)
+        raws = [tool.definition.raw for tool in tools]
+        self._consents.accept_tools(entry, self._surroundings.project, raws)
+        return ConsentResult(entry=entry, tools=tuple(str(raw["name"]) for raw in raws))
 
     async def reload(self) -> None:
         """Read the configuration again if it changed. Servers that are not the same then are replaced."""
@@ -315,18 +320,6 @@ class Host:
             return self._members[name]
         told = f"no server `{name}` is configured"
         raise ServerError(told, hint=suggest_server(name, self._members), code="unknown_server")
-
-    def diff_entry(self, name: str) -> str:
-        """Return what changed in a server's entry since it was accepted; empty if nothing, or it never was.
-
-        It is the entry last read, as in ``entries``: the files are not looked at.
-
-        Raises:
-            ConsentError: what was accepted cannot be read.
-        """
-        member = self._members.get(name)
-        standing = None if member is None else member.consent_state
-        return standing.diff if isinstance(standing, ConsentOutdated) else ""
 
     async def close(self, within: float = STOP_LIMIT) -> None:
         """Stop all servers; those that take longer than those seconds are killed."""
@@ -381,12 +374,21 @@ class Host:
     def _build_unaccepted_info(self, entry: ServerEntry, diff: str) -> ServerInfo:
         reason = "it changed since it was accepted" if diff else self.describe_entry(entry)
         state: ServerState = "quarantined" if diff else "needs_consent"
-        return ServerInfo(entry=entry, state=state, reason=reason, hint=_format_accept_hint(entry), diff=diff)
+        return ServerInfo(
+            entry=entry,
+            state=state,
+            reason=reason,
+            hint=_format_accept_hint(entry),
+            diff=diff,
+            digest=compute_server_digest(entry),
+        )
 
     async def _inspect_server(self, member: GatedServer, within: float | None) -> ServerInfo:
         entry = member.entry
         if entry.disabled:
-            return ServerInfo(entry=entry, state="disabled", reason="its entry says so")
+            return ServerInfo(
+                entry=entry, state="disabled", reason="its entry says so", digest=compute_server_digest(entry)
+            )
         try:
             standing = member.consent_state
             if not isinstance(standing, ConsentGranted):
@@ -399,19 +401,7 @@ class Host:
             return _build_failed_info(entry, error)
         except TimeoutError:
             return _build_failed_info(entry, _make_timeout_error(within or 0))
-        odd = [tool for tool in tools if not isinstance(tool.standing, ConsentGranted)]
-        if not odd:
-            return ServerInfo(entry=entry, state="ready", tools=tools)
-        names = ", ".join(f"`{tool.definition.tool.name}`" for tool in odd)
-        diffs = map(_describe_changes, odd)
-        return ServerInfo(
-            entry=entry,
-            state="quarantined",
-            reason=f"new or changed since they were accepted: {names}",
-            hint=_format_accept_hint(entry),
-            diff="\n".join(diffs),
-            tools=tools,
-        )
+        return _build_started_info(entry, tools)
 
 
 def _name_tools(tools: Sequence[GatedTool]) -> Mapping[str, GatedTool]:
@@ -448,17 +438,12 @@ def _combine_digests(entry: str, definition: str) -> str:
     return hashlib.sha256(f"{entry} {definition}".encode()).hexdigest()
 
 
-def _select_agreed_tools(
-    tools: Sequence[GatedTool], shown: Mapping[str, Collection[str]] | None, server: str
-) -> Sequence[GatedTool]:
-    if shown is None:
-        return tools
-    if server in shown:
-        return [tool for tool in tools if tool.digest in shown[server]]
-    return tools if all(isinstance(tool.standing, ConsentMissing) for tool in tools) else []
+def list_waiting_tools(one: ServerInfo) -> Sequence[GatedTool]:
+    """Return those tools of a server that the person did not agree to as they are."""
+    return [tool for tool in one.tools if not isinstance(tool.standing, ConsentGranted)]
 
 
-def _describe_changes(tool: GatedTool) -> str:
+def describe_changes(tool: GatedTool) -> str:
     """Return what the person did not agree to before: what changed, or all that a new tool says."""
     match tool.standing:
         case ConsentGranted():
@@ -467,7 +452,40 @@ def _describe_changes(tool: GatedTool) -> str:
             return diff
         case ConsentMissing():
             lines = format_difference({}, canonicalize_definition(tool.definition.raw)).splitlines()
-            return "\n".join(line for line in lines if _DESCRIPTIVE_LINE.match(line))
+            added = (line for line in lines[2:] if line.startswith("+"))
+            return "\n".join(line for line in added if not _BOILERPLATE_LINE.fullmatch(line))
+
+
+def _compute_shown_digest(entry: ServerEntry, tools: Sequence[GatedTool]) -> str:
+    return compute_server_digest(entry, [tool.digest for tool in tools])
+
+
+def _build_started_info(entry: ServerEntry, tools: tuple[GatedTool, ...]) -> ServerInfo:
+    one = ServerInfo(entry=entry, state="ready", tools=tools, digest=_compute_shown_digest(entry, tools))
+    odd = list_waiting_tools(one)
+    if not odd:
+        return one
+    names = ", ".join(f"`{tool.definition.tool.name}`" for tool in odd)
+    at_first = all(isinstance(tool.standing, ConsentMissing) for tool in tools)
+    told = "you did not agree to its tools yet" if at_first else "new or changed since they were accepted"
+    return replace(
+        one,
+        state="quarantined",
+        reason=f"{told}: {names}",
+        hint=_format_accept_hint(entry),
+        diff="\n".join(map(describe_changes, odd)),
+    )
+
+
+def _build_consent_result(entry: ServerEntry, tools: tuple[GatedTool, ...]) -> ConsentResult:
+    look = _build_started_info(entry, tools)
+    held = tuple(tool.definition.tool.name for tool in list_waiting_tools(look))
+    return ConsentResult(
+        entry=entry,
+        tools=tuple(name for tool in tools if (name := tool.definition.tool.name) not in held),
+        held=held,
+        look=look if held else None,
+    )
 
 
 def _build_failed_info(entry: ServerEntry, error: KakiteError) -> ServerInfo:
@@ -478,15 +496,19 @@ def _make_timeout_error(within: float) -> ServerError:
     return ServerError(f"it was not ready within {within:.0f} s", hint="see `kakite host logs`")
 
 
-def _get_entry_identity(entry: ServerEntry) -> tuple[str, str]:
-    return entry.origin.scope, compute_entry_digest(entry)
-
-
 def _make_entry_changed_error(name: str) -> ServerError:
     return ServerError(
         f"the entry of `{name}` changed while you looked at it; nothing was accepted",
         hint=f"look at it as it is now, then `kakite host accept {name}`",
         code="entry_changed",
+    )
+
+
+def _make_tools_changed_error(name: str) -> ServerError:
+    return ServerError(
+        f"the tools of `{name}` are not those that you were shown; none was accepted",
+        hint=f"look at them as they are now, then `kakite host accept {name}`",
+        code="tools_changed",
     )
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 import webbrowser
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -18,9 +19,7 @@ import typer
 from kakite.cli.console import escape_control, escape_one_line, print_json
 from kakite.cli.exit_codes import INTERRUPTED, InputEndedError
 from kakite.cli.host.output import (
-    print_accepted,
     print_server,
-    to_accepted_json,
     to_origin_json,
     to_problem_json,
     to_server_json,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from kakite.host.config.load import ConfigProblem
     from kakite.host.config.model import ServerEntry
     from kakite.host.consent.gate import GatedTool
-    from kakite.host.host import ConsentResult, Host, ServerInfo
+    from kakite.host.host import ServerInfo
     from kakite.host.oauth.login import LoginStatus
     from kakite.host.open import HostToolset
     from kakite.host.server.client_features import HostContext
@@ -95,12 +94,6 @@ _SERVER_FAILURES = {
 }
 
 
-_ACCEPT_CHOICES = {
-    "y": "yes: save your answer now, start it, and accept its tools as they are",
-    "n": "no: do not start it; `kakite host accept` asks you again",
-    "Ctrl-C": "stop here; Kakite keeps the answers that you gave",
-}
-
 _Result = TypeVar("_Result")
 
 
@@ -120,23 +113,23 @@ class ServerCallError(ExternalError):
 
 def show_tools(project: Path, *, as_json: bool) -> int:
     """List every server's state and tools; 1 if files that could not be read left nothing to list."""
-    seen, problems = _run(_inspect_servers(resolve_project(project)))
+    seen, problems = run(_inspect_servers(resolve_project(project)))
     if as_json:
         shape = {"servers": list(map(to_server_json, seen)), "problems": list(map(to_problem_json, problems))}
         print_json(shape)
-        return int(_is_unreadable(seen, problems))
+        return int(is_unreadable(seen, problems))
     for problem in problems:
-        _print_problem(problem)
-    if not seen and not _is_unreadable(seen, problems):
+        print_problem(problem)
+    if not seen and not is_unreadable(seen, problems):
         typer.echo(
             "no servers are configured: write .pi/mcp-servers.json, or run `kakite host import`", err=True
         )
     for one in seen:
         print_server(one)
-    return int(_is_unreadable(seen, problems))
+    return int(is_unreadable(seen, problems))
 
 
-def _is_unreadable(found: Collection[object], problems: Sequence[ConfigProblem]) -> bool:
+def is_unreadable(found: Collection[object], problems: Sequence[ConfigProblem]) -> bool:
     """Return whether nothing was found because what is configured could not be read."""
     return not found and any(problem.fatal for problem in problems)
 
@@ -163,83 +156,6 @@ def _get_process_age() -> float:
         return 0.0
 
 
-def accept(project: Path, names: Sequence[str], *, every: bool, as_json: bool) -> int:
-    """Record consent; 0 once it is recorded or nothing waits for it, 1 if the person agreed to nothing."""
-    told: Callable[[ConsentResult], None] = (lambda _: None) if as_json else print_accepted
-    agreed = _run(_accept(resolve_project(project), names, told, every=every))
-    if as_json:
-        print_json({"accepted": list(map(to_accepted_json, agreed or ()))})
-    return 0 if agreed or agreed is None or every else 1
-
-
-async def _accept(
-    project: Path, names: Sequence[str], told: Callable[[ConsentResult], None], *, every: bool
-) -> Sequence[ConsentResult] | None:
-    """Return what the person agreed to, each told as soon as it is recorded; None if nothing waits."""
-    from kakite.host.consent.store import require_user
-    from kakite.host.open import open_host
-
-    require_user()
-    async with open_host(project) as opened:
-        await opened.host.reload()
-        entries = {entry.name: entry for entry in opened.host.entries}
-        for problem in opened.host.problems:
-            _print_problem(problem)
-        for name in names:
-            if name not in entries:
-                raise _build_unknown_error(name, entries)
-        if every or names:
-            chosen = list(entries) if every else list(dict.fromkeys(names))
-            for name in chosen:
-                typer.echo(opened.host.describe_entry(entries[name]), err=True)
-                if diff := opened.host.diff_entry(name):
-                    typer.echo(escape_control(diff), err=True)
-            agreed = await opened.host.accept(chosen, entries=list(entries.values()))
-            for one in agreed:
-                told(one)
-            return agreed
-        waiting = [
-            one
-            for one in await opened.host.inspect_servers()
-            if one.state in {"needs_consent", "quarantined"}
-        ]
-        if not waiting and _is_unreadable(entries, opened.host.problems):
-            return ()
-        if not waiting:
-            typer.echo("nothing waits for your consent", err=True)
-            return None
-        return await _ask_for_each(opened.host, waiting, told)
-
-
-async def _ask_for_each(
-    host: Host, waiting: Sequence[ServerInfo], told: Callable[[ConsentResult], None]
-) -> Sequence[ConsentResult]:
-    """Ask for each server, and record each yes before the next question: who stops here keeps it."""
-    if not is_interactive():
-        names = " ".join(one.entry.name for one in waiting)
-        raise UsageError(
-            f"these wait for consent: {escape_one_line(names)}",
-            hint="to agree to them, name them or give --all",
-        )
-    asker = TerminalPrompter(session=False)
-    agreed: list[ConsentResult] = []
-    yes: list[str] = []
-    try:
-        for one in waiting:
-            name = one.entry.name
-            print_server(one, err=True)
-            if await asker.confirm(f"Agree to {name} as it is now?", _ACCEPT_CHOICES):
-                yes.append(name)
-                shown = {name: [tool.digest for tool in one.tools]} if one.tools else {}
-                agreed += await host.accept([name], shown, entries=[one.entry])
-                told(agreed[-1])
-    except asyncio.CancelledError:
-        recorded = escape_one_line(", ".join(yes)) or "nothing"
-        typer.echo(f"\nStopped. Recorded: {recorded}", err=True)
-        raise
-    return agreed
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
     """The options of a call."""
@@ -262,7 +178,7 @@ def call(project: Path, server: str, tool: str, arguments: str, how: CallOptions
         require_user()
     given = _parse_arguments(arguments)
     try:
-        result = _run(_call_tool(resolve_project(project), server, tool, given, how))
+        result = run(_call_tool(resolve_project(project), server, tool, given, how))
     except (CallError, ServerCallError) as error:
         if not as_json:
             raise
@@ -340,7 +256,7 @@ async def _find_tool_name(opened: HostToolset, server: str, tool: str) -> str:
 
     found = next(iter(await opened.host.inspect_servers()), None)
     if found is None:
-        raise _build_unknown_error(server, opened.host.configured)
+        raise build_unknown_error(server, opened.host.configured)
     named = next((each for each in found.tools if each.definition.tool.name == tool), None)
     if named is not None and isinstance(named.standing, ConsentGranted):
         await opened.list_tools()
@@ -375,7 +291,7 @@ def check(project: Path, *, as_json: bool) -> int:
         print_json(shape)
     else:
         for problem in config.problems:
-            _print_problem(problem)
+            print_problem(problem)
         for entry in config.entries:
             state = " (disabled)" if entry.disabled else ""
             typer.echo(
@@ -400,16 +316,21 @@ def import_servers(
     config = import_from(client, home, folder, os.environ)
     entries = {entry.name: entry for entry in config.entries}
     for problem in config.problems:
-        _print_problem(problem)
+        print_problem(problem)
     for name in names:
         if name not in entries:
-            raise _build_unknown_error(name, entries)
+            raise build_unknown_error(name, entries)
     chosen = [entries[name] for name in (entries if every else dict.fromkeys(names))]
     file = get_user_file(os.environ) if user else get_project_file(folder)
     within = None if user else folder
     done = insert(file, chosen, within=within) if chosen else InsertResult(added=(), present=())
     if as_json:
-        told = {"added": done.added, "present": done.present, "dropped": done.dropped}
+        told = {
+            "added": done.added,
+            "present": done.present,
+            "dropped": done.dropped,
+            "variables": done.variables,
+        }
         print_json({"servers": sorted(entries), **told, "file": str(file)})
         return 0
     for entry in chosen or entries.values():
@@ -429,6 +350,9 @@ def _print_insertion(done: InsertResult, file: Path, client: str, *, found: bool
         typer.echo(f"left unchanged, since the file already has them: {', '.join(done.present)}", err=True)
     if done.added:
         typer.echo(f"written to {escape_one_line(str(done.file or file))}: {', '.join(done.added)}", err=True)
+    for name, variables in done.variables.items():
+        told = f"{name}: set {', '.join(variables)}; the values stay in your own file of {client}"
+        typer.echo(escape_control(told), err=True)
     for name, keys in done.dropped.items():
         told = f"{name}: {', '.join(keys)} not copied: only you decide what runs without asking"
         typer.echo(escape_control(told), err=True)
@@ -436,7 +360,7 @@ def _print_insertion(done: InsertResult, file: Path, client: str, *, found: bool
 
 def login(project: Path, server: str) -> int:
     """Log in to a remote server."""
-    done = _run(_login(project, server))
+    done = run(_login(project, server))
     who = escape_one_line(done.issuer) if done.issuer else ""
     if not who:
         typer.echo(f"{escape_one_line(server)} needs no login")
@@ -448,7 +372,7 @@ def login(project: Path, server: str) -> int:
 
 def logout(project: Path, server: str) -> int:
     """Forget what is remembered of a login."""
-    there_was = _run(_logout(project, server))
+    there_was = run(_logout(project, server))
     typer.echo(f"{escape_one_line(server)}: {'logged out' if there_was else 'there was no login'}")
     return 0
 
@@ -477,7 +401,7 @@ async def _find_remote(project: Path, server: str) -> tuple[ServerEntry, HostCon
     async with open_host(resolve_project(project), HostOptions(only=(server,))) as opened:
         member = await opened.host.get_server(server)
         if member is None:
-            raise _build_unknown_error(server, opened.host.configured)
+            raise build_unknown_error(server, opened.host.configured)
         return member.expand_entry()
 
 
@@ -495,13 +419,15 @@ def resolve_project(project: Path) -> Path:
     return folder
 
 
-def _build_unknown_error(name: str, known: Iterable[str]) -> UnknownServerError:
+def build_unknown_error(name: str, known: Iterable[str]) -> UnknownServerError:
+    """Return that no server has this name, with the nearest of those that there are."""
     from kakite.host.tool_names import suggest_server
 
     return UnknownServerError(f"no server `{name}` is configured", hint=suggest_server(name, known))
 
 
-def _print_problem(problem: ConfigProblem) -> None:
+def print_problem(problem: ConfigProblem) -> None:
+    """Print what is wrong in a configuration, with its place."""
     colour, kind = (typer.colors.RED, "error") if problem.fatal else (typer.colors.YELLOW, "warning")
     where = f"{escape_one_line(str(problem.file))}:{problem.line}"
     typer.secho(f"{where}: {kind}: {escape_control(problem.message)}", err=True, fg=colour)
@@ -509,8 +435,17 @@ def _print_problem(problem: ConfigProblem) -> None:
         typer.echo(f"hint: {escape_control(problem.hint)}", err=True)
 
 
+def _read_piped_arguments() -> str:
+    """Return all of standard input. What is asked then is asked at the terminal, if there is one."""
+    given = sys.stdin.read()
+    if not sys.stdin.isatty() and sys.stderr.isatty():
+        with suppress(OSError):
+            sys.stdin = Path("/dev/tty").open(encoding="utf-8", errors="replace")  # noqa: SIM115 - until we end
+    return given
+
+
 def _parse_arguments(text: str) -> JsonObject:
-    given = sys.stdin.read() if text == "-" else text
+    given = _read_piped_arguments() if text == "-" else text
     try:
         value: Any = json.loads(given)
     except ValueError as error:
@@ -522,7 +457,8 @@ def _parse_arguments(text: str) -> JsonObject:
     return cast("JsonObject", value)
 
 
-def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
+def run(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run to the end; where the input ended at a question, the command ends as if interrupted."""
     try:
         return asyncio.run(work)
     except InputEndedError:

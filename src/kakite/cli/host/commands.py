@@ -47,14 +47,24 @@ def tools(project: Project = HERE, as_json: Json = False) -> None:
 @app.command()
 def accept(
     servers: Names = None,
-    every: Annotated[bool, typer.Option("--all", help="Agree to all servers of the configuration.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Ask about all servers of the configuration, also disabled ones.")
+    ] = False,
+    digest: Annotated[
+        str,
+        typer.Option(
+            "--digest",
+            metavar="DIGEST",
+            help="Agree to one server without a question, if it is as `kakite host tools` showed it.",
+        ),
+    ] = "",
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """Agree to servers and their tools as they are now. Without names: show each that waits, and ask you."""
-    from kakite.cli.host import actions
+    """Show each server that waits, and its tools, and ask you whether you agree to what you see."""
+    from kakite.cli.host import accepting
 
-    raise typer.Exit(actions.accept(project, servers or [], every=every, as_json=as_json))
+    raise typer.Exit(accepting.accept(project, servers or [], digest, every=every, as_json=as_json))
 
 
 @app.command()

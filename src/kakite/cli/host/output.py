@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 import typer
 
 from kakite.cli.console import escape_control, escape_one_line, wrap_rows
+from kakite.terminal_text import quote_command
 
 if TYPE_CHECKING:
     from kakite.host.config.load import ConfigProblem
@@ -24,6 +26,7 @@ def to_server_json(one: ServerInfo) -> JsonObject:
     shape: JsonObject = {
         "name": one.entry.name,
         "state": one.state,
+        "digest": one.digest,
         **to_origin_json(one.entry),
         "tools": [to_tool_json(tool) for tool in one.tools],
     }
@@ -46,13 +49,18 @@ def to_tool_json(tool: GatedTool) -> JsonObject:
 
 
 def to_accepted_json(one: ConsentResult) -> JsonObject:
-    """Return what a person agreed to."""
+    """Return what a person agreed to, and what waits to be looked at."""
     started = one.failure is None and not one.entry.disabled
-    shape: JsonObject = {"name": one.entry.name, "tools": list(one.tools), "started": started}
-    if one.changes:
-        shape["changes"] = one.changes
+    shape: JsonObject = {
+        "name": one.entry.name,
+        "recorded": one.recorded,
+        "tools": list(one.tools),
+        "started": started,
+    }
     if one.held:
         shape["held"] = list(one.held)
+    if one.look:
+        shape["look"] = to_server_json(one.look)
     if one.failure:
         shape |= {"code": one.failure.code, "reason": one.failure.message}
     return shape
@@ -79,37 +87,54 @@ _MAX_DESCRIPTION = 100  # characters of a description in the list
 _INDENT = "    "
 
 
-def print_server(one: ServerInfo, *, err: bool = False) -> None:
+def print_server(one: ServerInfo) -> None:
     """Print a server with its tools, and what there is to accept."""
-    typer.secho(escape_one_line(one.entry.name), bold=True, nl=False, err=err)
-    typer.secho(f"  {one.state}", fg=_COLOURS.get(one.state), err=err)
-    for text in (one.reason, one.diff, one.hint and f"hint: {one.hint}"):
-        _print_lines(escape_control(text), err=err)
+    for row in render_server_rows(one, err=False):
+        typer.echo(row)
+    if one.state in {"needs_consent", "quarantined"}:
+        command = quote_command(("kakite", "host", "accept", one.entry.name, "--digest", one.digest))
+        typer.echo(f"{_INDENT}to accept what is shown here: {command}")
+
+
+def render_server_rows(one: ServerInfo, *, err: bool) -> Iterator[str]:
+    """Yield a server with its tools. What waits for the person is shown whole."""
+    from kakite.host.host import describe_changes, list_waiting_tools
+
+    waiting = list_waiting_tools(one)
+    yield f"{typer.style(escape_one_line(one.entry.name), bold=True)}  {_style_state(one.state)}"
+    for text in (one.reason, "" if waiting else one.diff, one.hint and f"hint: {one.hint}"):
+        yield from _render_rows(escape_control(text), err=err)
     for tool in one.tools:
-        typer.echo(f"  {escape_one_line(tool.definition.tool.name)}  {_format_description(tool)}", err=err)
+        name = escape_one_line(tool.definition.tool.name)
+        if tool not in waiting:
+            yield f"  {name}  {_format_description(tool)}"
+            continue
+        yield f"  {typer.style(name, bold=True)} ({_describe_effect(tool)})"
+        yield from _render_rows(escape_control(describe_changes(tool)), err=err)
+
+
+def _style_state(state: str) -> str:
+    colour = _COLOURS.get(state)
+    return typer.style(state, fg=colour) if colour else state
 
 
 def print_accepted(one: ConsentResult) -> None:
-    """Print what a person has agreed to: at first the tools and what each may do, later what is new."""
+    """Print what a person has agreed to, and what is left."""
     name = escape_one_line(one.entry.name)
-    for tool in one.first:
-        _print_lines(
-            f"{escape_one_line(tool.definition.tool.name)} ({_describe_effect(tool)})  "
-            f"{_format_description(tool)}",
-            err=True,
+    if not one.recorded:
+        typer.echo(f"{name}: accepted nothing")
+    elif one.failure is not None:
+        typer.echo(f"{name}: accepted, but it did not start, so Kakite could not see its tools")
+    elif one.held:
+        typer.echo(
+            f"{name}: you agreed to start it; {len(one.held)} of its tools wait for you to look at them"
         )
-    if one.first:
-        _print_lines("their full descriptions: kakite host tools --json", err=True)
     else:
-        _print_lines(escape_control(one.changes), err=True)
-    if one.held:
-        names = escape_one_line(", ".join(one.held))
-        _print_lines(f"held back, because you have not seen them: {names}", err=True)
-    if one.failure is None:
         typer.echo(f"{name}: accepted, with {len(one.tools)} tools")
-        return
-    typer.echo(f"{name}: accepted, but it did not start, so Kakite could not see its tools")
-    _print_lines(escape_control(one.failure.message), err=True)
+    if one.failure is not None:
+        for text in (one.failure.message, one.failure.hint and f"hint: {one.failure.hint}"):
+            for row in _render_rows(escape_control(text), err=True):
+                typer.echo(row, err=True)
 
 
 def _format_description(tool: GatedTool) -> str:
@@ -134,10 +159,9 @@ def _describe_effect(tool: GatedTool) -> str:
     return "may do anything"
 
 
-def _print_lines(text: str, *, err: bool) -> None:
-    """Print lines; on a terminal in rows of ours: where it breaks a line could pass for a new one."""
+def _render_rows(text: str, *, err: bool) -> Iterator[str]:
+    """Yield lines; for a terminal in rows of ours: where it breaks a line could pass for a new one."""
     terminal = (sys.stderr if err else sys.stdout).isatty()
     width = shutil.get_terminal_size().columns
     for line in text.splitlines():
-        for row in wrap_rows(line.expandtabs(), width, first=_INDENT) if terminal else (_INDENT + line,):
-            typer.echo(row, err=err)
+        yield from wrap_rows(line.expandtabs(), width, first=_INDENT) if terminal else (_INDENT + line,)

@@ -28,6 +28,7 @@ from kakite.host.config.load import (
 )
 from kakite.host.config.model import HttpServer, OAuthClient, Scope, ServerEntry, Timeouts
 from kakite.host.config.parse import ConfigProblem, EntryLocation, read_entry
+from kakite.host.config.references import refer_to_values
 from kakite.host.consent.canonical import canonicalize_entry, serialize_entry_rule
 from kakite.tools.toolset import JsonObject
 
@@ -44,6 +45,8 @@ class InsertResult:
     """Those whose names the file had already: they were left as they are."""
     dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """By name of those added: the keys that let something go without a question, and were not written."""
+    variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """By name of those added: the variables to set, whose values stay in the person's own file."""
     file: Path | None = None
     """What was written, where a link was followed."""
 
@@ -59,7 +62,8 @@ def insert(file: Path, entries: Sequence[ServerEntry], *, within: Path | None = 
 
     An entry whose name the file has already is left out. Everything else in the file stays as it is, byte for
     byte, but for a comma. Trust is never written: not ``trusted``, not ``autoApprove``, no rule that allows.
-    That is for the person to say.
+    That is for the person to say. Nor is a value of the person's own file written into a project's: a
+    reference to a variable stands for it.
 
     Args:
         file: of a project or the person.
@@ -71,6 +75,7 @@ def insert(file: Path, entries: Sequence[ServerEntry], *, within: Path | None = 
             as it was.
     """
     place = Path(os.path.realpath(file))
+    entries, variables = _refer_to_own_values(entries, into_project=within is not None)
     chosen = {entry.name: serialize_entry(_strip_trust(entry)) for entry in entries}
     if within is not None and not place.is_relative_to(os.path.realpath(within)):
         raise _make_insertion_error(
@@ -98,8 +103,17 @@ def insert(file: Path, entries: Sequence[ServerEntry], *, within: Path | None = 
         dropped={
             entry.name: keys for entry in entries if entry.name in added and (keys := _find_trust_keys(entry))
         },
+        variables={name: needed for name, needed in variables.items() if name in added},
         file=place,
     )
+
+
+def _refer_to_own_values(
+    entries: Sequence[ServerEntry], *, into_project: bool
+) -> tuple[Sequence[ServerEntry], Mapping[str, tuple[str, ...]]]:
+    own, variables = refer_to_values([e for e in entries if into_project and e.origin.scope == "user"])
+    by_name = {entry.name: entry for entry in own}
+    return [by_name.get(entry.name, entry) for entry in entries], variables
 
 
 def _strip_trust(entry: ServerEntry) -> ServerEntry:
@@ -269,6 +283,8 @@ class _Source:
     scope: Scope
     sections: tuple[tuple[str, ...], ...] = (("mcpServers",),)
     toml: bool = False
+    shape: Callable[[JsonObject], JsonObject] = dict
+    """Makes of a server as the client writes it one as we read it."""
 
 
 def import_from(client: str, home: Path, project: Path, environ: Mapping[str, str]) -> Config:
@@ -337,6 +353,84 @@ def _list_windsurf_sources(home: Path, project: Path, environ: Mapping[str, str]
     yield _Source(path=home / ".codeium" / "windsurf" / "mcp_config.json", scope="user")
 
 
+def _list_pi_sources(home: Path, project: Path, environ: Mapping[str, str]) -> Iterator[_Source]:
+    own = Path(environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent")
+    yield _Source(path=own / "mcp.json", scope="user", shape=_shape_pi)
+    yield _Source(path=project / ".pi" / "mcp.json", scope="project", shape=_shape_pi)
+
+
+def _shape_pi(raw: JsonObject) -> JsonObject:
+    """Write out pi's ``~/``; a value that is the output of a command is told as an editor's would be."""
+    words = {key: _expand_home(raw[key]) for key in ("command", "args", "cwd") if key in raw}
+    made = {key: _mark_commands(raw[key]) for key in ("env", "headers") if key in raw}
+    return {**raw, **words, **made}
+
+
+def _mark_commands(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _mark_commands(inner) for key, inner in cast("JsonObject", value).items()}
+    if isinstance(value, str) and value.startswith("!"):
+        return f"${{command:{re.sub('[{}]', '', value[1:])}}}"
+    return value
+
+
+def _expand_home(value: object) -> object:
+    if isinstance(value, list):
+        return [_expand_home(each) for each in cast("list[object]", value)]
+    return f"${{HOME}}{value[1:]}" if isinstance(value, str) and value.startswith("~/") else value
+
+
+def _list_gemini_sources(home: Path, project: Path, environ: Mapping[str, str]) -> Iterator[_Source]:  # noqa: ARG001
+    yield _Source(path=home / ".gemini" / "settings.json", scope="user", shape=_shape_gemini)
+    yield _Source(path=project / ".gemini" / "settings.json", scope="project", shape=_shape_gemini)
+
+
+def _shape_gemini(raw: JsonObject) -> JsonObject:
+    """Write Gemini's ``$NAME`` as ``${NAME}``; its ``url`` without a type is one of SSE."""
+    found = {
+        key: _brace_variables(value) if key in {"env", "headers"} else value for key, value in raw.items()
+    }
+    typed = "url" not in raw or "type" in raw or "httpUrl" in raw
+    return found if typed else {**found, "type": "sse"}
+
+
+def _brace_variables(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _brace_variables(inner) for key, inner in cast("JsonObject", value).items()}
+    return _BARE_VARIABLE.sub(r"${\1}", value) if isinstance(value, str) else value
+
+
+_BARE_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def _list_copilot_sources(home: Path, project: Path, environ: Mapping[str, str]) -> Iterator[_Source]:  # noqa: ARG001
+    own = Path(environ.get("COPILOT_HOME") or home / ".copilot")
+    yield _Source(path=own / "mcp-config.json", scope="user", shape=_shape_copilot)
+
+
+def _shape_copilot(raw: JsonObject) -> JsonObject:
+    """Read Copilot's ``tools``: those that it offers."""
+    return {("include" if key == "tools" else key): value for key, value in raw.items()}
+
+
+def _list_zed_sources(home: Path, project: Path, environ: Mapping[str, str]) -> Iterator[_Source]:
+    own = get_config_home({**environ, "HOME": str(home)}) / "zed" / "settings.json"
+    sections = (("context_servers",),)
+    yield _Source(path=own, scope="user", sections=sections, shape=_shape_zed)
+    place = project / ".zed" / "settings.json"
+    yield _Source(path=place, scope="project", sections=sections, shape=_shape_zed)
+
+
+def _shape_zed(raw: JsonObject) -> JsonObject:
+    """Read Zed's older ``command``, an object of ``path``, ``args`` and ``env``."""
+    found = {key: value for key, value in raw.items() if key != "source"}
+    command = raw.get("command")
+    if not isinstance(command, dict):
+        return found
+    inner = cast("JsonObject", command)
+    return {**found, **{("command" if key == "path" else key): value for key, value in inner.items()}}
+
+
 _SOURCES: Mapping[str, Callable[[Path, Path, Mapping[str, str]], Iterator[_Source]]] = {
     "claude": _list_claude_sources,
     "claude-desktop": _list_claude_desktop_sources,
@@ -345,6 +439,10 @@ _SOURCES: Mapping[str, Callable[[Path, Path, Mapping[str, str]], Iterator[_Sourc
     "codex": _list_codex_sources,
     "opencode": _list_opencode_sources,
     "windsurf": _list_windsurf_sources,
+    "pi": _list_pi_sources,
+    "gemini": _list_gemini_sources,
+    "copilot": _list_copilot_sources,
+    "zed": _list_zed_sources,
 }
 CLIENTS = tuple(_SOURCES)
 """The hosts whose files are known."""
@@ -377,7 +475,8 @@ def _read(source: _Source) -> Config:
         place = EntryLocation(
             file=str(source.path), scope=source.scope, line=lambda below, at=at: line((*at, *below))
         )
-        entry, found = read_entry(name, _normalize_variables(raw), place)
+        shaped = source.shape(cast("JsonObject", raw)) if isinstance(raw, dict) else raw
+        entry, found = read_entry(name, _normalize_variables(shaped), place)
         problems += found
         if entry:
             entries[entry.name] = entry

@@ -75,6 +75,21 @@ OAUTH_KEYS = {
 }
 
 KEYS = tuple(spelling for ours, others in KEY_ALIASES.items() for spelling in (ours, *others))
+LEFT_OUT_KEYS: Mapping[str, tuple[str, str]] = {
+    "envFile": (
+        "`envFile` is left out: the server starts without the variables of that file",
+        'set them yourself, and name them: "env_vars": ["NAME"]',
+    ),
+    "auth": (
+        "`auth` is left out: Kakite logs in by `oauth`",
+        'write {"oauth": {"id": "…", "secret": "${NAME}"}} if you registered by hand; see docs/host-login.md',
+    ),
+    "scopes": ("`scopes` is left out: Kakite asks for those that the server names", "remove it"),
+    "trust": ("`trust` is left out: only you decide what runs without asking", "see docs/host-approval.md"),
+    "exposure": ("`exposure` is left out: Kakite offers tools by itself", "see `include` and `exclude`"),
+    "toolExposure": ("`toolExposure` is left out: Kakite offers tools by itself", "see `include`, `exclude`"),
+}
+"""Keys of other clients that mean something which we do not do: the warning, and a way on."""
 COMMENT_KEYS = frozenset(
     ("description", "note", "notes", "comment", "comments", "title", "icon", "version", "name")
 )
@@ -191,6 +206,9 @@ class _EntryParser:
         unknown = [key for key in self._raw if key not in KEYS and key not in COMMENT_KEYS]
         told = [key for key in unknown if not key.startswith(("$", "_", "//", "x-", "#"))]
         for key in told[:_MAX_UNKNOWN_KEYS]:
+            if key in LEFT_OUT_KEYS:
+                self._warn((key,), *LEFT_OUT_KEYS[key])
+                continue
             near = difflib.get_close_matches(key[:40], KEYS, n=1)
             hint = f"did you mean `{near[0]}`?" if near else "remove it, or see docs/host.md for what is read"
             self._warn((key,), f"`{escape_one_line(key)}` is not read", hint)

@@ -145,6 +145,16 @@ def compute_entry_digest(entry: ServerEntry) -> str:
     return _compute_digest(_serialize_entry(entry))
 
 
+def compute_server_digest(entry: ServerEntry, tools: Sequence[str] | None = None) -> str:
+    """Return the SHA-256 of what a person sees of a server: its entry alone, or with its tools' digests."""
+    shown: JsonObject = {
+        "scope": entry.origin.scope,
+        "name": entry.name,
+        "entry": compute_entry_digest(entry),
+    }
+    return _compute_digest(shown if tools is None else {**shown, "tools": sorted(tools)})
+
+
 def compute_definition_digest(definition: JsonObject) -> str:
     """Return the SHA-256 of a tool as its server defines it; what is null is as good as not there."""
     return _compute_digest(canonicalize_definition(definition))

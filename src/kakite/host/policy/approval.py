@@ -41,6 +41,7 @@ from kakite.host.policy.rules import (
     decide,
     evaluate_rules,
     find_matching_allows,
+    list_narrower_rules,
     make_exact_rule,
     parse_tool_name,
     serialize_rule,
@@ -577,13 +578,15 @@ class ApprovedToolset:
         preview = await self._run_preview(asked) if self._can_show_preview(asked) else None
         if preview is not None and preview.is_error and self._can_view_unasked(asked, standing.rule):
             return _FinalDecision(by="preview", refusal=preview)  # it would fail: nobody need be asked
+        saves = self._suggest_rule(asked) if standing.rule is None else None
         question = ApprovalRequest(
             call=call,
             diff=get_diff(preview),
             server=asked.subject.server,
             tool=asked.subject.tool,
             outside=standing.outside,
-            saves=self._suggest_rule(asked) if standing.rule is None else None,
+            saves=saves,
+            narrower=() if saves is None else list_narrower_rules(saves, call, asked.subject),
             folder=self._session.places.get_moved_folder(asked.subject.server),
             definition=asked.definition,
             bound=get_binding(preview),
@@ -595,7 +598,8 @@ class ApprovedToolset:
         if exchanged := await self._check_unchanged(asked):
             return _FinalDecision(by="definition", refusal=exchanged)
         self._session.outside.record_review(call.name, mark)
-        remembered = self._remember(asked, standing, answer, question.saves)
+        chosen = answer.rule if answer.rule in question.narrower else question.saves
+        remembered = self._remember(asked, standing, answer, chosen)
         return _FinalDecision(
             by=f"answer {remembered}", call=replace(call, bound=question.bound or call.bound)
         )

@@ -27,6 +27,8 @@ class ApprovalRequest:
     although a rule or an answer would let it pass."""
     saves: Rule | None = None
     """The rule that the answer ``always`` saves; None: it cannot be that answer."""
+    narrower: tuple[Rule, ...] = ()
+    """Rules for less than ``saves``, any of which may be saved instead of it."""
     folder: str | None = None
     """Where relative paths start, if a call moved that: absolute, empty if not known; None: nothing did."""
     definition: str = ""
@@ -45,6 +47,8 @@ class ApprovalResponse:
     remember: RememberScope = "once"
     """How long an allowance holds: for this call, until the end of the session, or until it is removed. The
     last is as ``tool`` where nothing can be saved."""
+    rule: Rule | None = None
+    """With ``always``: which of the question's narrower rules is saved; None: the widest."""
     nobody: bool = False
     """Whether there was nobody to answer."""
 

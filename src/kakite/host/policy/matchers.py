@@ -19,7 +19,12 @@ from typing import Any, assert_never, cast
 
 from kakite.errors import UsageError
 from kakite.tools.arguments import ToolError
-from kakite.tools.shell.command_rules import is_command_runner, is_rule, split_commands
+from kakite.tools.shell.command_rules import (
+    is_command_runner,
+    is_rule,
+    split_commands,
+    strip_git_options,
+)
 
 
 class MatchResult(IntEnum):
@@ -171,9 +176,8 @@ def _is_sure_match(predicate: str | PathGlob, value: object, place: PathContext)
         case str():
             return match_text(predicate, value) is MatchResult.YES
         case PathGlob(glob):
-            return not _is_ambiguous_path(value) and all(
-                _is_covered(glob, way, place) for way in _resolve_candidates(value, place)
-            )
+            plain = not _is_ambiguous_path(value) and not _is_expandable(value, place)
+            return plain and all(_is_covered(glob, way, place) for way in _resolve_candidates(value, place))
         case _:
             assert_never(predicate)
 
@@ -308,9 +312,24 @@ def _is_pattern(path: str, place: PathContext) -> bool:
     return not any(os.path.lexists(posixpath.join(folder, path)) for folder in folders if folder)
 
 
+def _is_expandable(path: str, place: PathContext) -> bool:
+    """Return whether a server may make other paths of this one, as a shell would.
+
+    Alternatives in braces may lead anywhere, whatever is there. Other signs stand in names too (`[id].tsx`).
+    """
+    if _ALTERNATIVES.search(path):
+        return True
+    if not _EXPANDED.search(path):
+        return False
+    folders = [folder for folder in place.folders or (place.project,) if folder]
+    return not folders or not all(os.path.lexists(posixpath.join(folder, path)) for folder in folders)
+
+
 _MAX_PATH_CHARS = 8 * 1024  # characters; the system takes 4 KiB, detours aside
 _MAX_PATHS_CHARS = 128 * 1024  # characters of all paths of an argument
 _PATTERN = re.compile(r"[*?\[{]")
+_EXPANDED = re.compile(r"[*?\[{$`]")
+_ALTERNATIVES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}|\{[^}]*\{")
 _ELSEWHERE = (["proc"], ["dev", "fd"], ["dev", "stdin"], ["dev", "stdout"], ["dev", "stderr"])
 """What lies there leads to any folder or open file, and another program's leads elsewhere than ours."""
 
@@ -392,21 +411,51 @@ def _match_any_command(value: object, wanted: CommandPrefix) -> MatchResult:
     if not isinstance(value, list):
         return _match_line(joined, wanted)
     argv = cast("list[str]", value)
-    if _has_prefix(argv, wanted, bare=True):
-        return MatchResult.YES
+    if (found := _match_argv(argv, wanted)) is MatchResult.YES:
+        return found
     # It may be the words of one command, or those of several when a shell reads them; or each a whole one.
     lines = [joined, *(word for word in argv if " " in word.strip())]
     doubted = _is_doubtful(argv) or any(_match_line(line, wanted) is not MatchResult.NO for line in lines)
-    return MatchResult.PERHAPS if doubted else MatchResult.NO
+    return MatchResult.PERHAPS if doubted else found
 
 
 def _match_line(line: str, wanted: CommandPrefix) -> MatchResult:
     commands = _parse_commands(line)
     if commands is None:
         return MatchResult.PERHAPS
-    if any(_has_prefix(argv, wanted, bare=True) for argv in commands):
+    found = max((_match_argv(argv, wanted) for argv in commands), default=MatchResult.NO)
+    return max(found, MatchResult.PERHAPS) if any(map(_is_doubtful, commands)) else found
+
+
+def _match_argv(argv: list[str], wanted: CommandPrefix) -> MatchResult:
+    """Return whether a command begins so, also behind options that stand before its first word."""
+    if _has_prefix(argv, wanted, bare=True):
         return MatchResult.YES
-    return MatchResult.PERHAPS if any(map(_is_doubtful, commands)) else MatchResult.NO
+    if _get_program_name(argv[0]) == "git":
+        return _to_result(_has_prefix(strip_git_options(argv), wanted, bare=True))
+    readings = _list_readings(argv)
+    if any(_has_prefix(reading, wanted, bare=True) for reading in readings[:1]):
+        return MatchResult.YES
+    doubted = any(_has_prefix(reading, wanted, bare=True) for reading in readings[1:])
+    return MatchResult.PERHAPS if doubted else MatchResult.NO
+
+
+def _list_readings(argv: list[str]) -> list[list[str]]:
+    """Return a command without the options before its first word; then as if one of these had a value.
+
+    Which options take the word behind them, only the program knows.
+    """
+    at = 1
+    found: list[list[str]] = []
+    while at < len(argv) and len(found) < _MAX_OPTIONS and argv[at].startswith("-"):
+        while at < len(argv) and argv[at].startswith("-"):
+            at += 1
+        found.append([argv[0], *argv[at:]])
+        at += 1
+    return [*found, [argv[0], *argv[at:]]] if found else []
+
+
+_MAX_OPTIONS = 50  # groups of options that are looked through
 
 
 def _has_prefix(argv: list[str], wanted: CommandPrefix, *, bare: bool) -> bool:

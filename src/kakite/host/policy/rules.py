@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, assert_never, cast, get_args
 
 from kakite import state_files
 from kakite.errors import KakiteError, UsageError
@@ -336,14 +336,53 @@ def serialize_rule(rule: Rule) -> JsonObject:
 
 def make_exact_rule(decision: Decision, server: str, tool: str) -> Rule:
     """Return the rule for this one tool, whatever its name is made of."""
-    return Rule(decision=decision, server=server, tool=re.sub(r"[*?\[]", r"[\g<0>]", tool))
+    return Rule(decision=decision, server=server, tool=_escape(tool))
 
 
 def describe_scope(rule: Rule) -> str:
     """Return what a rule that an answer saves is about, in a few words: ``pytest … in this project``."""
+    what = ", ".join(_describe_argument(name, matcher) for name, matcher in rule.arguments.items())
     command = rule.arguments.get("command")
-    what = f"{command.words} …" if isinstance(command, CommandPrefix) else rule.tool
+    if isinstance(command, CommandPrefix) and len(rule.arguments) == 1:
+        what = f"{command.words} …"
+    else:
+        what = f"{_unescape(rule.tool)} with {what or 'any arguments'}"
     return f"{what} of {rule.server} in this project" if rule.server else f"{what} in this project"
+
+
+def _describe_argument(name: str, matcher: ArgumentMatcher) -> str:
+    match matcher:
+        case PathGlob(glob):
+            return f"the path {json.dumps(_unescape(glob), ensure_ascii=False)}"
+        case CommandPrefix(words):
+            return f"{name}: {words} …"
+        case str():
+            return f"{name} = {json.dumps(_unescape(matcher), ensure_ascii=False)}"
+        case _:
+            assert_never(matcher)
+
+
+def list_narrower_rules(rule: Rule, call: ToolCall, subject: ToolIdentity) -> tuple[Rule, ...]:
+    """Return rules for less than all calls of a tool: with this very path, and with these very texts."""
+    texts = {name: value for name, value in call.arguments.items() if isinstance(value, str)}
+    given: list[Mapping[str, ArgumentMatcher]] = []
+    if "path" in texts:
+        given.append({"path": PathGlob(_escape(texts["path"]))})
+    if texts and len(texts) == len(call.arguments) and sum(map(len, texts.values())) <= _MAX_RULE_CHARS:
+        given.append({name: _escape(text) for name, text in texts.items()})
+    found = (replace(rule, arguments=arguments) for arguments in given)
+    return tuple(each for each in found if each.match(call, subject) is MatchResult.YES)
+
+
+_MAX_RULE_CHARS = 2000  # characters of arguments that a rule repeats
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"[*?\[]", r"[\g<0>]", text)
+
+
+def _unescape(glob: str) -> str:
+    return re.sub(r"\[([*?\[])\]", r"\1", glob)
 
 
 def _check_object(given: object, what: str) -> Mapping[str, Any]:

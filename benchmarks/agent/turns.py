@@ -100,6 +100,7 @@ async def ours(turns):
             record=record,
             mirror=mirror,
             relay=relay,
+            open_clean_sandbox=lambda folder: open_sandbox("local", folder, terms=terms, environ=os.environ),
             sandbox=open_sandbox("local", record.task, terms=terms, environ=os.environ),
             limits=terms.limits,
             model=model,

@@ -96,6 +96,7 @@ def parts_of(
             record=record,
             mirror=mirror,
             relay=relay,
+            open_clean_sandbox=lambda folder: open_sandbox(kind, folder, terms=terms, environ=environ),
             sandbox=sandbox,
             limits=terms.limits,
             model=ScriptedModel(script),

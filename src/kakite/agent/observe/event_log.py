@@ -226,7 +226,7 @@ def build_step_event(step: RunStep) -> RunStepEvent:
     """Return the event of a step of ours."""
     return RunStepEvent(
         kind=step.kind,
-        text=step.text,
+        text=f"{step.text} (on a clean checkout of {step.commit[:10]})" if step.commit else step.text,
         ok=step.ok,
         code=step.code,
         seconds=step.seconds,

@@ -164,7 +164,8 @@ class RunSummaryEvent:
 class PreparationStarted:
     """Something slow is under way before the model is asked.
 
-    ``clone``, ``sandbox``, ``setup`` or ``server``; later ``context``: what the model is shown grew too long.
+    ``clone``, ``sandbox``, ``setup`` or ``server``; later ``context``: what the model is shown grew too long;
+    ``check``: what is committed is checked in a new sandbox.
     """
 
     type: ClassVar[str] = "preparation"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from kakite.agent.git.checkpoints import CheckpointRefs
@@ -93,6 +94,11 @@ class RunDeps(SessionDeps):
     mirror: Mirror
     relay: SandboxRemote
     """What the sandbox reaches the mirror by."""
+    open_clean_sandbox: Callable[[Path], Sandbox]
+    """Returns another sandbox with the same settings, over this folder: for the check of what is committed.
+
+    It shares nothing that the model's commands can write, so it has no cache of packages.
+    """
     author: tuple[str, str]
     """Name and e-mail address that commits carry."""
     aside: CheckpointRefs | None = None

@@ -44,6 +44,7 @@ from kakite.agent.run.state import (
     RunStep,
     Task,
     compute_diffstat,
+    find_last_check,
     find_unverified_reason,
     get_current_steps,
     get_exit_code,
@@ -137,6 +138,13 @@ class CommitAction:
 
 
 @dataclass(frozen=True, slots=True)
+class CleanCheckAction:
+    """Run this check on a clean checkout of what is committed."""
+
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
 class PushAction:
     """Push the branch; when someone else was faster, rebase onto theirs."""
 
@@ -165,6 +173,7 @@ Action = (
     | ToolCallAction
     | InspectionAction
     | CommitAction
+    | CleanCheckAction
     | PushAction
     | ContinueRebaseAction
     | WaitAction
@@ -361,7 +370,9 @@ def next_action(run: RunState) -> Action:
         case "commit":
             return CommitAction(build_commit_message(run.task, run.plan, run.summary))
         case "push":
-            return PushAction()
+            check = find_last_check(run)
+            due = check is not None and check.ok and check.commit != run.commit
+            return CleanCheckAction(check.text) if check and due else PushAction()
         case "rebase":
             return ContinueRebaseAction(run.conflicts)
         case "done":
@@ -649,6 +660,28 @@ def on_inspection(
             _append_user_message(run, load_prompt("findings").format(findings="\n\n".join(findings)))
         )
     return _restart_inspections(run, findings) if _is_failed(checked) else replace(run, phase="commit")
+
+
+def on_clean_check(run: RunState, checked: RunStep, finding: str) -> RunState:
+    """Take in what the check came to on a clean checkout of what is committed.
+
+    Where it failed, the model may mend that in the rounds of an inspection; where it could not be run, the
+    branch is pushed, and the run says that it is not checked.
+    """
+    spent = run.spent + RunUsage(seconds=checked.seconds)
+    run = replace(run, steps=(*run.steps, checked), spent=spent)
+    if checked.ok:
+        return run
+    findings = (*run.findings, _truncate(finding, RESULT_LIMIT))
+    run = replace(run, findings=findings)
+    if checked.code:
+        return run
+    if run.inspections < MAX_INSPECTIONS:
+        run = replace(run, phase="act", inspections=run.inspections + 1)
+        return _deliver_notes(
+            _append_user_message(run, load_prompt("findings").format(findings=findings[-1]))
+        )
+    return _restart_inspections(run, findings)
 
 
 def _is_failed(checked: RunStep | None) -> bool:

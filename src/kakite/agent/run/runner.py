@@ -26,6 +26,7 @@ from kakite.agent.observe.events import (
 from kakite.agent.run import machine
 from kakite.agent.run.agents_md import load_agents_md
 from kakite.agent.run.approvals import TimedApprover
+from kakite.agent.run.clean_check import CHECK_TIMEOUT, NOT_FOUND_EXIT_CODES, check_clean_checkout
 from kakite.agent.run.deps import RunDeps
 from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import (
@@ -44,10 +45,6 @@ from kakite.errors import KakiteError
 from kakite.models.model import connect_model
 from kakite.sandbox import AUTO, Sandbox, set_up
 from kakite.tools.toolset import ToolCall
-
-CHECK_TIMEOUT = 900  # s
-_NOT_FOUND_EXIT_CODES = (126, 127)
-"""The exit codes of a shell that cannot start what it was told to."""
 
 
 @asynccontextmanager
@@ -183,6 +180,8 @@ class RunSession:
                 return await self._inspect(run, check)
             case machine.CommitAction(message):
                 return self._on_commit(run, await self._checkout.commit(message, run.base))
+            case machine.CleanCheckAction(check):
+                return await self._check_commit(run, check)
             case machine.PushAction():
                 return await self._push(run)
             case machine.ContinueRebaseAction(conflicts):
@@ -239,7 +238,7 @@ class RunSession:
         refused = result.code in REFUSAL_CODES
         exit_code = get_exit_code(result)
         passed = not result.is_error and exit_code == 0
-        code = result.code or ("command_not_found" if exit_code in _NOT_FOUND_EXIT_CODES else "")
+        code = result.code or ("command_not_found" if exit_code in NOT_FOUND_EXIT_CODES else "")
         step = RunStep(kind="check", text=check, ok=passed, code=code, seconds=seconds, exit_code=exit_code)
         if refused and self._patience.objection:
             told = load_prompt("objected").format(check=check, objection=self._patience.objection)
@@ -251,6 +250,18 @@ class RunSession:
     def _on_commit(self, run: RunState, commit: str) -> RunState:
         after = machine.on_commit(run, commit)
         return after if after.commit == run.commit else self._emit_step(after)
+
+    async def _check_commit(self, run: RunState, check: str) -> RunState:
+        await self._checkout.abort_rebase()  # of a process that ended in the middle of one
+        await self._checkout.send_head(run.base, self._parts.mirror)
+        if await self._parts.mirror.get_outgoing() != run.commit:
+            return replace(run, phase="inspect")  # something changed the branch since it was inspected
+        seen = await check_clean_checkout(run, self._parts, check)
+        if seen.finding:
+            self._emit(FindingsReported(findings=(seen.finding,)))
+        after = machine.on_clean_check(run, seen.step, seen.finding)
+        self._emit(build_step_event(seen.step))
+        return after
 
     async def _push(self, run: RunState) -> RunState:
         branch = run.task.branch

@@ -131,6 +131,8 @@ class RunStep:
     """With which a command has ended; None: it was none, or has not."""
     forgiven: tuple[str, ...] = ()
     """In what a quoted text differed from the file, and was taken all the same."""
+    commit: str = ""
+    """Of a check: the commit on a clean checkout of which it ran; empty: it ran where the model works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,14 +296,19 @@ def build_run_result(run: RunState) -> RunResult:
 
 
 def get_check_result(run: RunState) -> bool | None:
-    """Return whether the check went well the last time; None: none was named, or it did not run."""
-    last = _find_last_check(run)
-    return None if last is None or last.code else last.ok
+    """Return whether the check went well the last time; None: none was named, or it did not run.
+
+    Only a clean checkout shows that it goes well: where the model works, its commands can forge that.
+    """
+    last = find_last_check(run)
+    if last is None or last.code or (last.ok and not last.commit):
+        return None
+    return last.ok
 
 
 def find_unverified_reason(run: RunState) -> str:
     """Return why the check does not show that the work is right; empty: it does, or there was none."""
-    last = _find_last_check(run)
+    last = find_last_check(run)
     if last is None or last.ok:
         return ""
     if last.code in REFUSAL_CODES:
@@ -320,7 +327,8 @@ def format_status(status: str, why: str) -> str:
     return f"{told}, {why.partition(':')[0]}" if status == "done" and why else told
 
 
-def _find_last_check(run: RunState) -> RunStep | None:
+def find_last_check(run: RunState) -> RunStep | None:
+    """Return the last check of the present checkout; None: none ran."""
     return next((step for step in reversed(get_current_steps(run)) if step.kind == "check"), None)
 
 

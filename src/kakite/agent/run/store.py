@@ -177,6 +177,8 @@ class RunFolder:
         self.file = folder / "run.json"
         self.mirror = folder / "mirror.git"
         self.task = folder / "task"
+        self.check = folder / "check"
+        """Where task folders for checks of what is committed are made; there only meanwhile."""
         self._stored: tuple[RunState, int] | None = None
         """What stands in the file, and how many bytes of it count."""
 
@@ -267,7 +269,7 @@ class RunFolder:
         Raises:
             OSError: a part of it cannot be removed. The run is still listed then, to be tried again.
         """
-        for part in (self.mirror, self.task):
+        for part in (self.mirror, self.task, self.check):
             if part.exists():
                 shutil.rmtree(part)
         shutil.rmtree(self.folder)
@@ -276,6 +278,7 @@ class RunFolder:
         """Remove the repository's copies of a run that needs them no more; what was said and done stays."""
         shutil.rmtree(self.mirror, ignore_errors=True)
         shutil.rmtree(self.task, ignore_errors=True)
+        shutil.rmtree(self.check, ignore_errors=True)
 
 
 def choose_branch_name(branch: str | None, task: str, run_id: str) -> str:

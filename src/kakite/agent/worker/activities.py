@@ -75,7 +75,7 @@ from kakite.errors import KakiteError
 from kakite.host import MODES, DenyingApprover, Mode
 from kakite.models.messages import Reply, Usage
 from kakite.models.model import Model, ModelError
-from kakite.sandbox import SandboxSpec, open_sandbox
+from kakite.sandbox import AUTO, SandboxSpec, open_sandbox
 
 _RETRY_SECONDS = 30.0
 """A provider that is down for longer is waited for by the workflow, which takes no worker meanwhile."""
@@ -479,15 +479,18 @@ class TaskActivities:
         terms = SandboxSpec(
             network=task.network, hosts=task.hosts, services={ORIGIN_SERVICE: relay}, cache=task.repository
         )
+        sandbox = open_sandbox(task.sandbox, bookmark.task, terms=terms)
+        kind = sandbox.kind if task.sandbox == AUTO else task.sandbox
         return RunDeps(
             mirror=mirror,
             relay=relay,
+            open_clean_sandbox=lambda folder: open_sandbox(kind, folder, terms=replace(terms, cache="")),
             model=self._gear.open_model(task),
             retry_seconds=_RETRY_SECONDS,
             rules=MODES[cast("Mode", task.approve)],
             approver=approver if order.start.on_ask == "pause" else DenyingApprover(),
             author=self._gear.author,
-            sandbox=open_sandbox(task.sandbox, bookmark.task, terms=terms),
+            sandbox=sandbox,
             limits=terms.limits,
             record=bookmark,
             aside=CheckpointRefs(mirror, bookmark.id),

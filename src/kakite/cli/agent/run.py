@@ -536,7 +536,7 @@ def _build_deps(
     from kakite.cli.agent.worker import open_task_model
     from kakite.cli.settings import build_tool_settings
     from kakite.host import MODES, DenyingApprover
-    from kakite.sandbox import SandboxSpec, open_sandbox
+    from kakite.sandbox import AUTO, SandboxSpec, open_sandbox
     from kakite.workspace import ensure_state_folder
 
     if not task.model:
@@ -556,6 +556,9 @@ def _build_deps(
     return RunDeps(
         mirror=mirror,
         relay=relay,
+        open_clean_sandbox=lambda folder: open_sandbox(
+            sandbox.kind if task.sandbox == AUTO else task.sandbox, folder, terms=replace(terms, cache="")
+        ),
         model=open_task_model(task),
         rules=MODES[_parse_mode(task.approve)],
         approver=terminal if asked_at_terminal else DenyingApprover(),

@@ -24,6 +24,7 @@ _PREPARING = {
     "clone": "Fetching the repository",
     "sandbox": "Preparing the sandbox",
     "setup": "Installing what the project needs",
+    "check": "Checking a clean checkout of the commit",
     "server": "Starting the tools",
     "context": "Shortening the conversation",
 }

@@ -13,7 +13,7 @@ from kakite.agent.run import machine
 from kakite.agent.run.limits import RunUsage, UsageLimits
 from kakite.agent.run.machine import STOP_AT
 from kakite.agent.run.prompt import load_prompt
-from kakite.agent.run.state import RunState
+from kakite.agent.run.state import RunState, RunStep
 from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
 from tests.agent.test_run_machine import CONFLICT, PLAN, call, check_wire_order, planned, reply, task, worked
@@ -43,7 +43,12 @@ def moved(run: RunState, move: str) -> RunState:
         case machine.ToolCallAction():
             return machine.on_tool_finished(run, ToolResult(text="r"), 1.0)
         case machine.InspectionAction():
-            return machine.on_inspection(run, diff="+x", findings=("bad",) if move == "dirty" else ())
+            checked = RunStep(kind="check", text="true", ok=True)
+            found = ("bad",) if move == "dirty" else ()
+            return machine.on_inspection(run, diff="+x", findings=found, checked=checked)
+        case machine.CleanCheckAction(check):
+            step = RunStep(kind="check", text=check, ok=move != "conflict", commit=run.commit, seconds=1.0)
+            return machine.on_clean_check(run, step, "bad")
         case machine.CommitAction():
             return machine.on_commit(run, "c")
         case machine.PushAction():

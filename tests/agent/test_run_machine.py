@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kakite.agent.run import machine
 from kakite.agent.run import plan as plans
-from kakite.agent.run.state import Conflict, Plan, RunState, Task
+from kakite.agent.run.state import Conflict, Plan, RunState, RunStep, Task
 from kakite.agent.run.store import RunFolder, RunStoreError
 from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
@@ -459,7 +459,13 @@ def moved(run: RunState, move: str) -> RunState:
             return machine.on_tool_finished(run, ToolResult(text="r", is_error=move == "fail"), 0.0)
         case machine.InspectionAction():
             findings = ("bad",) if move == "dirty" else ()
-            return machine.on_inspection(run, diff="" if move == "fail" else "+x", findings=findings)
+            checked = None if move == "cut" else RunStep(kind="check", text="true", ok=True)
+            diff = "" if move == "fail" else "+x"
+            return machine.on_inspection(run, diff=diff, findings=findings, checked=checked)
+        case machine.CleanCheckAction(check):
+            ok, code = move not in {"fail", "conflict"}, "no_sandbox" if move == "conflict" else ""
+            step = RunStep(kind="check", text=check, ok=ok, code=code, commit=run.commit)
+            return machine.on_clean_check(run, step, "" if ok else "bad")
         case machine.CommitAction():
             return machine.on_commit(run, "c")
         case machine.PushAction():

@@ -58,7 +58,8 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 def opened(provider: str, url: str, **more: Any) -> Model:
-    return open_model(MODELS[provider], base_url=url, environ=ENVIRON, **{"max_retries": 0, **more})
+    arguments: dict[str, Any] = {"max_retries": 0, **more}
+    return open_model(MODELS[provider], base_url=url, environ=ENVIRON, **arguments)
 
 
 def url_of(server: ScenarioServer, provider: str) -> str:

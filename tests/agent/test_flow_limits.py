@@ -42,13 +42,8 @@ def moved(run: RunState, move: str) -> RunState:
             return machine.on_reply(run, answer(move, run.usage.requests), 1.0)
         case machine.ToolCallAction():
             return machine.on_tool_finished(run, ToolResult(text="r"), 1.0)
-        case machine.InspectionAction():
-            checked = RunStep(kind="check", text="true", ok=True)
-            found = ("bad",) if move == "dirty" else ()
-            return machine.on_inspection(run, diff="+x", findings=found, checked=checked)
-        case machine.CleanCheckAction(check):
-            step = RunStep(kind="check", text=check, ok=move != "conflict", commit=run.commit, seconds=1.0)
-            return machine.on_clean_check(run, step, "bad")
+        case machine.InspectionAction() | machine.CleanCheckAction() as action:
+            return looked_at(run, move, action)
         case machine.CommitAction():
             return machine.on_commit(run, "c")
         case machine.PushAction():
@@ -57,6 +52,19 @@ def moved(run: RunState, move: str) -> RunState:
             return machine.on_rebase(run, commit="d", onto="t")
         case machine.WaitAction() | machine.FinishAction():
             return run
+
+
+def looked_at(
+    run: RunState, move: str, action: machine.InspectionAction | machine.CleanCheckAction
+) -> RunState:
+    if isinstance(action, machine.CleanCheckAction):
+        ok = move != "conflict"
+        step = RunStep(kind="check", text=action.check, ok=ok, commit=run.commit, seconds=1.0)
+        return machine.on_clean_check(run, step, "" if ok else "bad")
+    checked = RunStep(kind="check", text="true", ok=True)
+    return machine.on_inspection(
+        run, diff="+x", findings=("bad",) if move == "dirty" else (), checked=checked
+    )
 
 
 @given(budget=BUDGETS, course=MOVES)

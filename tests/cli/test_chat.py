@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import threading
@@ -373,3 +374,14 @@ def test_an_answer_for_always_holds_for_commands_that_begin_so_in_this_folder(
             assert elsewhere.wait_for("approval_requested")["tool"] == "run_command"
     told = kakite("host", "rules", "--all", home=home)
     assert "echo" in told.stdout
+
+
+def test_a_picture_that_the_model_views_is_shown_to_it(home: Path, project: Path) -> None:
+    data = b"\x89PNG\r\n\x1a\n" + bytes(40)
+    (project / "a.png").write_bytes(data)
+    look = {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": "a.png"}}]}
+    with run_scenario_server(script(look, {"say": "A dot."})) as server:
+        done = chat(server, home, project, "-p", "look at a.png")
+        assert base64.b64encode(data) in server.requests[-1].body
+        assert server.violations == ()
+    assert (done.code, done.stdout) == (0, "A dot.\n"), done.stderr

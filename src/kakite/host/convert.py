@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any, get_args
 
 import mcp_types as mcp
@@ -44,26 +45,43 @@ def to_tool(tool: mcp.Tool, *, trusted: bool) -> Tool:
 
 
 def to_result(result: mcp.CallToolResult) -> ToolResult:
-    """Return the text and the pictures of a result; blocks that are no text are named in it as well."""
+    """Return the text and the pictures of a result; what is neither is named in the text, with its address.
+
+    Structured content is the text where there is no other, and is in the details always.
+    """
     meta: JsonObject = result.meta or {}
+    structured: object = result.structured_content
+    text = "\n".join(_to_text(block) for block in result.content)
+    if structured is not None and not text.strip():
+        text = json.dumps(structured, ensure_ascii=False, indent=1)
+    details: JsonObject = meta.get(META_DETAILS, {})
+    if structured is not None and META_DETAILS not in meta:
+        details = {"structured": structured}
     return ToolResult(
-        text="\n".join(_to_text(block) for block in result.content),
+        text=text,
         is_error=result.is_error,
         code=str(meta.get(META_CODE, "tool_failed" if result.is_error else "")),
-        details=meta.get(META_DETAILS, {}),
+        details=details,
         images=tuple(image for block in result.content if (image := _to_image(block))),
     )
 
 
 def _to_image(block: mcp.ContentBlock) -> Image | None:
     """Return a picture that models take: of a kind that its bytes say, and not too large."""
-    if not isinstance(block, mcp.ImageContent) or len(block.data) > MAX_BYTES * 4 // 3 + 4:
+    match block:
+        case mcp.ImageContent(data=data):
+            pass
+        case mcp.EmbeddedResource(resource=mcp.BlobResourceContents(blob=data)):
+            pass
+        case _:
+            return None
+    if len(data) > MAX_BYTES * 4 // 3 + 4:
         return None
     try:
-        mime = detect_mime_type(base64.b64decode(block.data, validate=True))
+        mime = detect_mime_type(base64.b64decode(data, validate=True))
     except ValueError:
         return None
-    return Image(mime=mime, data=block.data) if mime else None
+    return Image(mime=mime, data=data) if mime else None
 
 
 def _to_effect(tool: mcp.Tool, hints: mcp.ToolAnnotations) -> Effect:
@@ -75,8 +93,24 @@ def _to_effect(tool: mcp.Tool, hints: mcp.ToolAnnotations) -> Effect:
 
 
 def _to_text(block: mcp.ContentBlock) -> str:
-    if isinstance(block, mcp.TextContent):
-        return block.text
-    if isinstance(block, mcp.EmbeddedResource) and isinstance(block.resource, mcp.TextResourceContents):
-        return block.resource.text
-    return f"[{block.type}]"
+    match block:
+        case mcp.TextContent(text=text) | mcp.EmbeddedResource(resource=mcp.TextResourceContents(text=text)):
+            return text
+        case mcp.EmbeddedResource(resource=mcp.BlobResourceContents(uri=uri, mime_type=mime, blob=data)):
+            return _name("resource", str(uri), mime, data)
+        case mcp.ResourceLink(uri=uri, mime_type=mime):
+            title = block.title or block.name
+            about = f": {block.description}" if block.description else ""
+            return _name("resource", " ".join(filter(None, (title, str(uri)))), mime) + about
+        case mcp.ImageContent(mime_type=mime, data=data):
+            return _name("image", "", mime, data)
+        case mcp.AudioContent(mime_type=mime, data=data):
+            return _name("audio", "", mime, data)
+        case _:
+            return f"[{block.type}]"
+
+
+def _name(kind: str, what: str, mime: str | None, data: str = "") -> str:
+    """Return the words that stand for what is no text: what it is, and how large."""
+    size = f"{len(data) * 3 // 4:,} bytes" if data else ""
+    return f"[{kind}: {', '.join(filter(None, (what, mime, size)))}]"

@@ -34,6 +34,7 @@ class ToolMessage:
     tool: str
     text: str
     is_error: bool = False
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,7 @@ from kakite.models.messages import (
     Usage,
     UserMessage,
 )
+from kakite.models.model import ModelError
 from kakite.terminal_text import replace_surrogates, replace_surrogates_in_json
 from kakite.tools.toolset import JsonObject, Tool, ToolCall
 
@@ -68,7 +69,8 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
     from kakite.models.errors import ModelErrorKind
-    from kakite.models.model import ModelError, OnText
+    from kakite.models.model import OnText
+    from kakite.tools.toolset import Image
 
 
 _BETWEEN_TEXTS: Final = "\n\n"
@@ -134,6 +136,10 @@ def to_reply(response: ModelResponse) -> Reply:
         model=response.model_name or "",
         raw=ModelMessagesTypeAdapter.dump_json([response]).decode(),
     )
+
+
+def _drop_pictures(message: Message) -> Message:
+    return replace(message, images=()) if isinstance(message, ToolMessage) and message.images else message
 
 
 class RequestMemory:
@@ -233,9 +239,10 @@ def _to_request_part(message: UserMessage | ToolMessage, *, flags_failures: bool
     if isinstance(message, UserMessage):
         return UserPromptPart(content=_to_user_content(message))
     marked = message.is_error and not flags_failures
+    text = (FAILED_PREFIX if marked else "") + replace_surrogates(message.text)
     return ToolReturnPart(
         tool_name=_sanitize_tool_name(message.tool),
-        content=(FAILED_PREFIX if marked else "") + replace_surrogates(message.text),
+        content=[text, *_to_pictures(message.images)] if message.images else text,
         tool_call_id=message.call_id,
         # Where the format has no flag, pydantic-ai would wrap the text as JSON, {"error": "line 1\n"}, and a
         # model reads code worse when it is escaped.
@@ -247,8 +254,11 @@ def _to_user_content(message: UserMessage) -> str | list[UserContent]:
     text = replace_surrogates(message.text)
     if not message.images:
         return text
-    pictures = [BinaryContent(base64.b64decode(each.data), media_type=each.mime) for each in message.images]
-    return [*([text] if text.strip() else []), *pictures]
+    return [*([text] if text.strip() else []), *_to_pictures(message.images)]
+
+
+def _to_pictures(images: Iterable[Image]) -> list[BinaryContent]:
+    return [BinaryContent(base64.b64decode(each.data), media_type=each.mime) for each in images]
 
 
 def _to_tool_definition(tool: Tool) -> ToolDefinition:
@@ -439,6 +449,8 @@ class RemoteModel:
         self._flags_failures = flags_failures
         self._address = address
         self._looked = not patient
+        self._sees = True
+        """Whether it takes pictures in results, as far as is known."""
 
     @property
     def name(self) -> str:
@@ -465,18 +477,35 @@ class RemoteModel:
         Raises:
             ModelError: the provider could not be reached, or refused, or answered nonsense.
         """
-        history = self._memory.to_messages(
-            messages, system=self._model.system, flags_failures=self._flags_failures
-        )
         parameters = self._memory.to_parameters(instructions, tools)
         await self._probe_server()
-        if on_text is None:
-            response = await self._request(history, parameters)
-        else:
-            response = await self._stream(history, parameters, on_text, on_thought)
+        has_pictures = self._sees and any(isinstance(each, ToolMessage) and each.images for each in messages)
+        try:
+            response = await self._ask(messages, parameters, on_text, on_thought)
+        except ModelError as error:
+            if error.code != errors.REJECTED.code or not has_pictures:
+                raise
+            # A model without eyes refuses the pictures of results: it gets their text alone from now on.
+            self._sees = False
+            response = await self._ask(messages, parameters, on_text, on_thought)
         with self._translate_errors():
             _check_complete(response)
             return to_reply(response)
+
+    async def _ask(
+        self,
+        messages: Sequence[Message],
+        parameters: ModelRequestParameters,
+        on_text: OnText | None,
+        on_thought: OnText | None,
+    ) -> ModelResponse:
+        shown = messages if self._sees else [_drop_pictures(message) for message in messages]
+        history = self._memory.to_messages(
+            shown, system=self._model.system, flags_failures=self._flags_failures
+        )
+        if on_text is None:
+            return await self._request(history, parameters)
+        return await self._stream(history, parameters, on_text, on_thought)
 
     async def _probe_server(self) -> None:
         """Fail soon where nobody listens at first: the library would try again for half a minute."""

@@ -50,14 +50,17 @@ def get_visible_messages(run: RunState) -> tuple[Message, ...]:
     return (*head, *middle, *_iter_tail(run, condensed))
 
 
+_TOKENS_PER_IMAGE = 1600  # about what providers count for one that they have not made smaller
+
+
 def _iter_tail(run: RunState, condensed: CompactionState) -> Iterator[Message]:
     stubs, cuts = set(condensed.stubs), set(condensed.cuts)
     for index in range(condensed.upto, len(run.messages)):
         message = run.messages[index]
         if isinstance(message, ToolMessage) and index in stubs:
-            yield replace(message, text=_format_stub(message, _find_call(run.messages, index)))
+            yield replace(message, text=_format_stub(message, _find_call(run.messages, index)), images=())
         elif isinstance(message, ToolMessage) and index in cuts:
-            yield replace(message, text=_truncate_text(message.text))
+            yield replace(message, text=_truncate_text(message.text), images=())
         else:
             yield message
 
@@ -65,7 +68,7 @@ def _iter_tail(run: RunState, condensed: CompactionState) -> Iterator[Message]:
 def count_message_tokens(message: Message, meter: TokenCounter) -> int:
     """Return the tokens that a message takes."""
     if not isinstance(message, Reply):
-        return _TOKENS_PER_MESSAGE + meter(message.text)
+        return _TOKENS_PER_MESSAGE + meter(message.text) + _TOKENS_PER_IMAGE * len(message.images)
     calls = [f"{call.name} {_format_arguments(call)}" for call in message.calls]
     return _TOKENS_PER_MESSAGE + meter("\n".join((message.text, *calls)))
 

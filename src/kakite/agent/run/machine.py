@@ -52,7 +52,7 @@ from kakite.agent.run.state import (
 )
 from kakite.errors import KakiteError
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, Usage, UserMessage
-from kakite.tools.toolset import ToolCall, ToolResult
+from kakite.tools.toolset import Image, ToolCall, ToolResult
 
 WINDOW = 20
 """The number of latest fingerprints that are compared."""
@@ -587,7 +587,8 @@ def _complete_call(run: RunState, result: ToolResult, seconds: float) -> RunStat
     )
     failures = run.failures + 1 if result.is_error else 0
     run = replace(run, pending=tuple(rest), started=False, failures=failures, steps=(*run.steps, step))
-    return _reject_invalid_calls(_append_tool_message(run, call, result.text, is_error=result.is_error))
+    heard = _append_tool_message(run, call, result.text, is_error=result.is_error, images=result.images)
+    return _reject_invalid_calls(heard)
 
 
 def _handle_stuck(run: RunState) -> RunState:
@@ -852,10 +853,15 @@ def _reject_invalid_calls(run: RunState) -> RunState:
 
 
 def _append_tool_message(
-    run: RunState, call: ToolCall | InvalidToolCall, text: str, *, is_error: bool
+    run: RunState,
+    call: ToolCall | InvalidToolCall,
+    text: str,
+    *,
+    is_error: bool,
+    images: tuple[Image, ...] = (),
 ) -> RunState:
     shown = _truncate(text, RESULT_LIMIT)
-    heard = ToolMessage(call_id=call.id, tool=call.name, text=shown, is_error=is_error)
+    heard = ToolMessage(call_id=call.id, tool=call.name, text=shown, is_error=is_error, images=images)
     return replace(run, messages=(*run.messages, heard))
 
 

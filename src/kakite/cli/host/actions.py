@@ -10,7 +10,7 @@ import time
 import webbrowser
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -187,7 +187,10 @@ def call(project: Path, server: str, tool: str, arguments: str, how: CallOptions
     if result.code == "approval_required" and not as_json:
         raise _build_unapproved_error(result, server, tool)
     if as_json:
-        _print_result(ok=not result.is_error, code=result.code, text=result.text, details=result.details)
+        images = [asdict(each) for each in result.images]
+        _print_result(
+            ok=not result.is_error, code=result.code, text=result.text, details=result.details, images=images
+        )
     elif result.is_error:
         said = result.text if f"({result.code})" in result.text else f"error ({result.code}): {result.text}"
         typer.echo(escape_control(said), err=True)
@@ -199,8 +202,10 @@ def call(project: Path, server: str, tool: str, arguments: str, how: CallOptions
     return _get_exit_code(result)
 
 
-def _print_result(*, ok: bool, code: str, text: str, details: JsonObject) -> None:
-    print_json({"ok": ok, "code": code, "text": text, "details": details})
+def _print_result(
+    *, ok: bool, code: str, text: str, details: JsonObject, images: Sequence[JsonObject] = ()
+) -> None:
+    print_json({"ok": ok, "code": code, "text": text, "details": details, "images": list(images)})
 
 
 def _get_exit_code(result: ToolResult) -> int:

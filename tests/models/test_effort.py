@@ -57,6 +57,9 @@ class Recorder(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: clients go away here."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:

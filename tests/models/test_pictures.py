@@ -49,6 +49,9 @@ class Provider(ThreadingHTTPServer):
         self.sees = sees
         self.asked: list[str] = []
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: clients go away here."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:

@@ -132,6 +132,14 @@ def test_no_two_values_look_the_same(value: object, lines: list[str]) -> None:
     assert format_value(value) == lines
 
 
+@given(st.permutations(["long", "x", "y"]), st.integers(21, 3000))
+def test_a_long_argument_pushes_no_short_one_out_of_sight(order: list[str], count: int) -> None:
+    told = {"long": "z\n" * count, "x": "rm -rf ~", "y": "1"}
+    rows = [row.plain for row in render_question_rows(asked({name: told[name] for name in order}), 80)]
+    assert [row.split(":")[0].strip() for row in rows[-2:]] == [name for name in order if name != "long"]
+    assert "  x: rm -rf ~" in rows[-2:]
+
+
 def test_a_long_line_of_a_diff_is_shown_whole_and_looks_like_no_other_line() -> None:
     diff = "--- a\n+++ a\n@@ -1 +1 @@\n-x\n+" + "y" * 95 + "-gone"
     file = io.StringIO()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 DIFF_HEADING = "  What it changes:"
 """Before the diff. No argument begins so: a name with blanks is quoted."""
 
+_LONG_ROWS = 20
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _STYLES: Mapping[str, str] = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -45,8 +46,11 @@ def render_question_rows(question: ApprovalRequest, width: int, note: str = "") 
     head, *further = wrap_rows(f"{escape_one_line(name)}{of}", width, first="")
     yield Text.assemble((head, "bold"))
     yield from map(Text, further)
-    for argument, value in question.call.arguments.items():
-        yield from _render_argument_rows(argument, value, width)
+    arguments = question.call.arguments.items()
+    rendered = [[*_render_argument_rows(argument, value, width)] for argument, value in arguments]
+    # A long one goes before the others: what scrolls away is then its own beginning, and nothing short.
+    for rows in sorted(rendered, key=lambda rows: len(rows) <= _LONG_ROWS):
+        yield from rows
     for line in note.splitlines():
         yield from _render_note_rows(line, width)
     if question.folder is not None:

@@ -55,7 +55,7 @@ def test_the_result_of_a_call_is_its_text_exactly(ready: Hosted) -> None:
     )
     assert (done.returncode, done.stdout.decode()) == (0, "a\x1b[31mb\u202ec\r\x07\n語\n")
     outcome = ready.host("call", "server", "tell", "--yes", "--json")
-    assert outcome.json == {"ok": True, "code": "", "text": "no line end", "details": {}}
+    assert outcome.json == {"ok": True, "code": "", "text": "no line end", "details": {}, "images": []}
 
 
 def test_how_far_a_call_is_is_shown_to_no_file_and_no_pipe(project: Hosted) -> None:

@@ -21,7 +21,7 @@ from pyte.screens import Char
 
 from tests.bounds import WITHIN
 
-ENTER, ESCAPE, CTRL_C, CTRL_D, CTRL_O = "\r", "\x1b", "\x03", "\x04", "\x0f"
+ENTER, ESCAPE, CTRL_C, CTRL_D, CTRL_O, BACKSPACE = "\r", "\x1b", "\x03", "\x04", "\x0f", "\x7f"
 SHIFT_TAB, ALT_ENTER, UP = "\x1b[Z", "\x1b\r", "\x1b[A"
 
 

@@ -17,7 +17,18 @@ from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import argv, environment
-from tests.cli.screen import ALT_ENTER, CTRL_C, CTRL_D, CTRL_O, ENTER, ESCAPE, SHIFT_TAB, Screen, open_screen
+from tests.cli.screen import (
+    ALT_ENTER,
+    BACKSPACE,
+    CTRL_C,
+    CTRL_D,
+    CTRL_O,
+    ENTER,
+    ESCAPE,
+    SHIFT_TAB,
+    Screen,
+    open_screen,
+)
 from tests.repositories import git
 
 pytestmark = pytest.mark.slow
@@ -170,7 +181,11 @@ def test_a_key_stops_the_turn_with_its_processes_and_ctrl_c_twice_leaves(
         wait_until(lambda: not process.exists())
         screen.press("go on" + ENTER)
         screen.wait_for("Fine.")
+        screen.press("x")  # what stands below is drawn anew: it may be from before the turn
+        screen.wait_for_bottom("› x")
         screen.wait_for_bottom("/help")
+        screen.press(BACKSPACE)
+        screen.wait_until(lambda: "› x" not in screen.bottom, "an empty line")
         screen.press(CTRL_C)
         screen.wait_for("Press Ctrl-C again to leave.")
         screen.press(CTRL_C)

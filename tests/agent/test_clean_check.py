@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from kakite.models.messages import UserMessage
 from kakite.sandbox import SandboxError
 from tests.agent.test_runner import DONE, command, parts_of
 from tests.cli.program import skip_without
+from tests.engines import Engine
 from tests.repositories import make_remote
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -87,11 +89,6 @@ def bubblewrap() -> None:
     skip_without("bubblewrap")
 
 
-@pytest.fixture
-def container() -> None:
-    skip_without("container")
-
-
 @pytest.fixture(params=["bubblewrap", "local"])
 def kind(request: pytest.FixtureRequest) -> str:
     if request.param == "bubblewrap":
@@ -99,11 +96,17 @@ def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-async def run_checked(place: Path, check: str, *turns: dict[str, Any], kind: str = "bubblewrap") -> RunState:
+async def run_checked(
+    place: Path,
+    check: str,
+    *turns: dict[str, Any],
+    kind: str = "bubblewrap",
+    environ: Mapping[str, str] | None = None,
+) -> RunState:
     remote = make_remote(place, FILES)
     plan = {"goal": "a is 2", "steps": ["edit"], "title": "Make a 2", "check": check}
     every = ({"say": json.dumps(plan)}, command("echo 2 > a"), *turns, *[DONE] * 12)
-    task, parts = parts_of(place, remote, *every, kind=kind)
+    task, parts = parts_of(place, remote, *every, kind=kind, environ=environ)
     return await run_task(task, parts(None))
 
 
@@ -132,11 +135,11 @@ async def test_a_process_that_was_left_running_lets_no_check_pass(place: Path) -
     assert_not_checked(await run_checked(place, wait, BACKGROUND))
 
 
-@pytest.mark.usefixtures("container")
 @pytest.mark.parametrize("way", ["an ignored file", "a file in the home"])
-async def test_a_container_is_as_clean(place: Path, way: str) -> None:
+async def test_a_container_is_as_clean(place: Path, docker: Engine, way: str) -> None:
     plant, check = FORGERIES[way]
-    assert_not_checked(await run_checked(place, check, command(plant), kind="container"))
+    environ = {**os.environ, **docker.environ}
+    assert_not_checked(await run_checked(place, check, command(plant), kind="container", environ=environ))
 
 
 async def test_without_a_sandbox_the_folder_is_a_new_one(place: Path) -> None:

@@ -102,6 +102,11 @@ def _iter_argument_paths(process: Path) -> Iterator[Path]:
 
 
 GIT_TIMEOUT = 3600.0  # s; a first clone of a very large repository
+PATCH_COMMAND = (
+    *("diff", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"),
+    *("--src-prefix=a/", "--dst-prefix=b/"),
+)
+"""The words of git for a patch that holds everything, whatever settings there are."""
 OUTGOING_REF = "refs/kakite/out"
 """What the mirror would push as the branch."""
 WIP_REF = "refs/kakite/wip"
@@ -321,6 +326,21 @@ class Mirror:
             raise GitError("the sandbox names no commit")
         await self._run_git_or_raise("rev-list", "--objects", "--quiet", commit, "--not", "--all")
         await self._run_git_or_raise("update-ref", reference, f"{commit}^{{commit}}")
+
+    async def keep_branch(self, branch: str, commit: str) -> None:
+        """Let the branch be this commit in the mirror, and nowhere else."""
+        await self._run_git_or_raise("update-ref", f"refs/heads/{branch}", commit)
+
+    async def build_patch(self, base: str, commit: str) -> bytes:
+        """Return what a commit changes, as a patch that `git apply` takes on the base.
+
+        Raises:
+            GitError: one of them is not here, or the patch is too large.
+        """
+        done = await self._run_git_or_raise(*PATCH_COMMAND, base, commit, "--")
+        if done.stdout_dropped:
+            raise GitError(f"the patch has more than {_MAX_OUTPUT_BYTES >> 20} MiB")
+        return done.stdout
 
     async def get_outgoing(self) -> str:
         """Return the commit that ``push`` would push."""

@@ -65,9 +65,10 @@ _RECEIVE_SETTINGS = {
 class SandboxRemote:
     """Serves the mirror to a sandbox; only one branch may be pushed, and nothing is forced."""
 
-    def __init__(self, mirror: Mirror, branch: str) -> None:
+    def __init__(self, mirror: Mirror, branch: str, *, read_only: bool = False) -> None:
         self._mirror = mirror
         self._branch = branch
+        self._read_only = read_only
         self._arrived: list[str] = []
         self._places = asyncio.Semaphore(MAX_CONNECTIONS)
         # Held by whoever receives: what comes in waits on the host's disk until it is judged.
@@ -150,6 +151,8 @@ class SandboxRemote:
 
     def _parse_push(self, moves: str) -> tuple[str, str]:
         """Return the commit to be pushed, or why nothing is."""
+        if self._read_only:
+            return "", "nothing is pushed in this run: commit the work, and leave it here"
         lines = [line.split(" ") for line in moves.splitlines()]
         if len(lines) != 1 or lines[0][-1] != f"refs/heads/{self._branch}":
             return "", f"only `{self._branch}` may be pushed from here: git push origin HEAD:{self._branch}"

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from kakite.agent.git.mirror import (
     OUTGOING_REF,
+    PATCH_COMMAND,
     GitError,
     Mirror,
     PackedHistory,
@@ -180,6 +181,11 @@ class Worktree:
         await self._run_git_or_raise("add", "--all", "--intent-to-add", "--", ".")
         diff = await self._read_git_output("diff", "--no-color", "--no-ext-diff", "--no-textconv", base, "--")
         return diff.decode(errors="replace")
+
+    async def build_patch(self, base: str) -> bytes:
+        """Return what differs from the base, new files too, as a patch that `git apply` takes."""
+        await self._run_git_or_raise("add", "--all", "--intent-to-add", "--", ".")
+        return await self._read_git_output(*PATCH_COMMAND, base, "--")
 
     async def list_tracked_files(self, *patterns: str) -> tuple[TrackedFile, ...]:
         """Return the tracked files that one of git's patterns fits, in order of their paths.

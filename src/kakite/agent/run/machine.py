@@ -713,6 +713,12 @@ def on_push(run: RunState) -> RunState:
     return replace(run, plan=plan, phase="done", status="done", pushed=True, steps=(*run.steps, step))
 
 
+def on_keep(run: RunState) -> RunState:
+    """Take in that the branch is kept here, and goes nowhere."""
+    plan = complete_plan(run.plan, checked=not find_unverified_reason(run)) if run.plan else None
+    return replace(run, plan=plan, phase="done", status="done")
+
+
 def on_model_push(run: RunState, commit: str) -> RunState:
     """Take in that a command of the model's has pushed by itself; the run goes on as it would have."""
     step = RunStep(kind="push", text=f"{commit[:10]} pushed to {run.task.branch} by a command")

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import assert_never
 
 from kakite.agent.git.mirror import GitError, Mirror
@@ -41,7 +42,7 @@ from kakite.agent.run.state import (
 )
 from kakite.agent.run.turns import TurnExecutor, record_usage
 from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
-from kakite.errors import KakiteError
+from kakite.errors import ExternalError, KakiteError
 from kakite.models.model import connect_model
 from kakite.sandbox import AUTO, Sandbox, set_up
 from kakite.tools.toolset import ToolCall
@@ -163,6 +164,24 @@ class RunSession:
         self._emit(build_summary_event(run))
         return run
 
+    async def write_patch(self, run: RunState) -> None:
+        """Write what was done into the task's file: the commit, or the files where there is none.
+
+        Raises:
+            ExternalError: the file cannot be written, code ``io_failed``.
+        """
+        if run.commit and run.phase == "done":
+            patch = await self._parts.mirror.build_patch(run.base, run.commit)
+        else:
+            if not await self._checkout.is_ready():
+                await _create_worktree(self._checkout, run, self._parts.mirror)
+            patch = await self._checkout.build_patch(run.base)
+        try:
+            await asyncio.to_thread(Path(run.task.patch).write_bytes, patch)
+        except OSError as error:
+            told = f"`{run.task.patch}` cannot be written: {error.strerror}"
+            raise ExternalError(told, hint="make room for it, and go on", code="io_failed") from error
+
     async def perform(
         self, run: RunState, action: machine.Action, meanwhile: Callable[[], object] = lambda: None
     ) -> RunState:
@@ -270,6 +289,9 @@ class RunSession:
         await self._checkout.send_head(run.base, self._parts.mirror)
         if await self._parts.mirror.get_outgoing() != run.commit:
             return replace(run, phase="inspect")  # something changed the branch since it was inspected
+        if not run.task.push:
+            await self._parts.mirror.keep_branch(branch, run.commit)
+            return machine.on_keep(run)
         taken_back = await self._parts.mirror.is_rolled_back(branch, run.base)
         if not taken_back and await self._parts.mirror.push(branch):
             return self._emit_step(machine.on_push(run))
@@ -321,7 +343,8 @@ async def run_task(task: Task, parts: RunDeps) -> RunState:
     parts.listener(PreparationStarted(what="clone"))
     await parts.mirror.create()
     if not run.base:
-        await parts.mirror.check_branch(task.branch)
+        if task.push:
+            await parts.mirror.check_branch(task.branch)
         run = replace(run, base=await parts.mirror.find_start_commit(task.branch))
         parts.record.save(run)
     async with open_run_session(run, parts) as place:
@@ -330,10 +353,12 @@ async def run_task(task: Task, parts: RunDeps) -> RunState:
             run = place.save(machine.on_tool_interrupted(run))
         while not isinstance(action := machine.next_action(run), machine.FinishAction):
             run = place.save(await place.perform(run, action))
+        if task.patch:
+            await place.write_patch(run)
     run = await place.finish(machine.finish_run(run, action))
     parts.record.save(run)
     if run.status == "done":
-        parts.record.discard_work()
+        parts.record.discard_work(keep_branch=not task.push)
     return run
 
 
@@ -353,10 +378,11 @@ async def continue_task(task: Task, parts: RunDeps, text: str) -> Task:
     """
     run, base = parts.record.load(), ""
     if run.phase == "done":
-        parts.record.discard_work()
+        parts.record.discard_work(keep_branch=not task.push)
         parts.listener(PreparationStarted(what="clone"))
         await parts.mirror.create()
-        await parts.mirror.check_branch(task.branch)
+        if task.push:
+            await parts.mirror.check_branch(task.branch)
         base = await find_round_base(parts.mirror, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     run = machine.start_round(run, task, text, time=now, base=base)

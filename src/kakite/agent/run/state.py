@@ -68,6 +68,10 @@ class Task:
     """How much the model thinks; None: as its provider does it."""
     daily: UsageLimits = UsageLimits()
     """What all tasks of a day may use up together."""
+    push: bool = True
+    """Whether the branch goes to the repository; else it stays in the run's own copy of it."""
+    patch: str = ""
+    """The file in which the change stands at the end, as git's patch; empty: in none."""
     workspace: WorkspaceKind = "clone"
     """``clone`` for a run; a session has one of the others, and ``repository`` is then a folder."""
     worktree: str = ""

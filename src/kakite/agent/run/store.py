@@ -274,9 +274,13 @@ class RunFolder:
                 shutil.rmtree(part)
         shutil.rmtree(self.folder)
 
-    def discard_work(self) -> None:
-        """Remove the repository's copies of a run that needs them no more; what was said and done stays."""
-        shutil.rmtree(self.mirror, ignore_errors=True)
+    def discard_work(self, *, keep_branch: bool = False) -> None:
+        """Remove the repository's copies of a run that needs them no more; what was said and done stays.
+
+        With ``keep_branch`` the mirror stays: the work is in no other repository.
+        """
+        if not keep_branch:
+            shutil.rmtree(self.mirror, ignore_errors=True)
         shutil.rmtree(self.task, ignore_errors=True)
         shutil.rmtree(self.check, ignore_errors=True)
 

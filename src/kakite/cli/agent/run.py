@@ -67,15 +67,26 @@ def run(
     repo: Repo = ".",
     branch: Branch = None,
     *,
+    push: Annotated[
+        bool,
+        typer.Option(
+            "--push/--no-push",
+            metavar="",
+            help="Push the branch. With --no-push it stays in Kakite's own copy of the repository.",
+        ),
+    ] = True,
+    patch: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the change into this file, as a patch for `git apply`."),
+    ] = None,
     given: GivenFlags,
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
     """Clone the repository into a separate workspace, let the model work there, and push a branch."""
     from kakite.agent.git.url import find_enclosing_repository, parse_repo_url
-    from kakite.agent.run.state import Task
-    from kakite.agent.run.store import RunStore, choose_branch_name
-    from kakite.cli.options import apply_limits
+    from kakite.agent.run.store import RunStore
+    from kakite.cli.agent.run_report import check_patch_file
     from kakite.cli.settings import load_settings
     from kakite.workspace import ensure_state_folder
 
@@ -85,24 +96,8 @@ def run(
         if not task.strip():
             raise UsageError("the task is empty")
         attempt.record = RunStore(ensure_state_folder(os.environ)).create_run()
-        begun = Task(
-            id=attempt.record.id,
-            text=task,
-            repository=attempt.address.url,
-            branch=choose_branch_name(branch, task, attempt.record.id),
-            model=settings.model,
-            base_url=settings.base_url or None,
-            sandbox=settings.sandbox,
-            approve=settings.approve,
-            max_turns=settings.max_turns,
-            context_tokens=settings.context_tokens,
-            tool_calls=settings.tool_calls,
-            effort=settings.effort,
-            network=settings.network,
-            hosts=settings.hosts,
-            setup=settings.setup == "auto",
-        )
-        attempt.task = apply_limits(begun, settings)
+        begun = _build_task(task, attempt.record.id, attempt.address, branch, settings)
+        attempt.task = replace(begun, push=push, patch=check_patch_file(patch))
         _execute_task(
             attempt.task,
             attempt.record,
@@ -111,6 +106,31 @@ def run(
             stream=stream,
             as_json=as_json,
         )
+
+
+def _build_task(text: str, run_id: str, address: RepoUrl, branch: str | None, settings: Settings) -> Task:
+    from kakite.agent.run.state import Task
+    from kakite.agent.run.store import choose_branch_name
+    from kakite.cli.options import apply_limits
+
+    task = Task(
+        id=run_id,
+        text=text,
+        repository=address.url,
+        branch=choose_branch_name(branch, text, run_id),
+        model=settings.model,
+        base_url=settings.base_url or None,
+        sandbox=settings.sandbox,
+        approve=settings.approve,
+        max_turns=settings.max_turns,
+        context_tokens=settings.context_tokens,
+        tool_calls=settings.tool_calls,
+        effort=settings.effort,
+        network=settings.network,
+        hosts=settings.hosts,
+        setup=settings.setup == "auto",
+    )
+    return apply_limits(task, settings)
 
 
 def _warn_uncommitted(address: RepoUrl) -> None:
@@ -512,7 +532,7 @@ def _execute_task(
             run = asyncio.run(run_until_signal(_run_traced(task, parts, message)))
     finally:
         terminal.close()
-    raise typer.Exit(_print_result(run, address, as_json=as_json))
+    raise typer.Exit(_print_result(run, record, address, as_json=as_json))
 
 
 async def _run_traced(task: Task, parts: RunDeps, message: str) -> RunState:
@@ -547,7 +567,7 @@ def _build_deps(
         )
     asked_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     mirror = Mirror(record.mirror, address, os.environ)
-    relay = SandboxRemote(mirror, task.branch)
+    relay = SandboxRemote(mirror, task.branch, read_only=not task.push)
     terms = SandboxSpec(
         network=task.network, hosts=task.hosts, services={ORIGIN_SERVICE: relay}, cache=address.url
     )
@@ -611,7 +631,7 @@ def _parse_mode(name: str) -> Mode:
     return check_settings({"approve": name}).approve
 
 
-def _print_result(run: RunState, address: RepoUrl, *, as_json: bool) -> int:
+def _print_result(run: RunState, record: RunFolder, address: RepoUrl, *, as_json: bool) -> int:
     from rich.console import Console
 
     from kakite.cli.agent.run_report import print_report, to_report_json
@@ -620,7 +640,7 @@ def _print_result(run: RunState, address: RepoUrl, *, as_json: bool) -> int:
     if as_json:
         typer.echo(json.dumps(to_report_json(run), ensure_ascii=False, indent=2))
     else:
-        print_report(run, Console(highlight=False, soft_wrap=True))
+        print_report(run, Console(highlight=False, soft_wrap=True), kept=str(record.mirror))
     if run.status in {"limit", "budget", "stuck"}:
         more = f" --max-turns {run.task.max_turns * 2}" if run.status == "limit" else format_raise_flags(run)
         typer.echo(f"Continue with: {format_resume_command(run.task.id, address)}{more}", err=True)

@@ -23,6 +23,7 @@ from kakite.agent.git.url import RepoUrl, build_git_environment
 from kakite.agent.run.state import RunState, RunStep, Task, find_unverified_reason, get_check_result
 from kakite.cli import options
 from kakite.cli.console import escape_control
+from kakite.errors import UsageError
 from kakite.models.messages import Usage
 from kakite.tools.toolset import JsonObject
 
@@ -165,8 +166,27 @@ _EMPTY_RUN = RunState(
 )
 
 
-def print_report(run: RunState, console: Console) -> None:
-    """Print what was done: the plan, each step, the diff, the branch, tokens and cost."""
+def check_patch_file(file: str | None) -> str:
+    """Return the whole path of the file that the patch is to be written to; empty for none.
+
+    Raises:
+        UsageError: nothing can be written there, code ``io_failed``.
+    """
+    if not file:
+        return ""
+    path = Path(file).absolute()
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        hint = "name a file in a folder that is there, and that you may write to"
+        raise UsageError(f"`{file}` cannot be written", hint=hint, code="io_failed")
+    return str(path)
+
+
+def print_report(run: RunState, console: Console, *, kept: str = "") -> None:
+    """Print what was done: the plan, each step, the diff, the branch, tokens and cost.
+
+    ``kept`` is where the branch is that is not pushed.
+    """
     mark, colour, headline = _choose_headline(run)
     if run.plan:
         console.print(Text(f"Plan: {escape_control(run.plan.goal)}", style="bold"))
@@ -186,10 +206,21 @@ def print_report(run: RunState, console: Console) -> None:
     console.print(Text.assemble((f"{mark} {headline}", f"bold {colour}"), f"  {format_usage(run.usage)}"))
     for line in options.format_reached_limits(run):
         console.print(Text(f"  {line}"))
+    for line in _format_places(run, kept):
+        console.print(Text(f"  {line}"))
+
+
+def _format_places(run: RunState, kept: str) -> list[str]:
+    """Return where the work is, and how to get it."""
+    task = run.task
+    lines: list[str] = []
     if run.pushed:
-        console.print(Text(f"  branch {run.task.branch} ({run.commit[:10]}) in {run.task.repository}"))
-        for line in format_merge_hints(run.task.repository, run.task.branch):
-            console.print(Text(f"  {line}"))
+        lines.append(f"branch {task.branch} ({run.commit[:10]}) in {task.repository}")
+        lines += format_merge_hints(task.repository, task.branch)
+    elif run.commit and run.status == "done":
+        fetch = f"git fetch {quote(kept)} {quote(f'{task.branch}:{task.branch}')}"
+        lines.append(f"not pushed ({run.commit[:10]}); get the branch: {fetch}")
+    return [*lines, f"patch: {task.patch}"] if task.patch else lines
 
 
 def _format_step(step: RunStep) -> Text:

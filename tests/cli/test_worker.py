@@ -287,6 +287,10 @@ def test_the_command_in_the_comment_that_asks_lets_the_call_go(place: Path, mode
     assert f"; see `kakite agent show {shlex.quote(task)}`\n" in waits.stderr
     asked = file.read_text(encoding="utf-8")
     said = next(line for line in asked.splitlines() if "kakite agent approve" in line)
+    paused = run(place, "pause", task).stderr
+    command = said[said.index("kakite agent approve") :].rstrip("`").replace("\u200b", "")
+    assert command in paused.partition(f"kakite agent resume {shlex.quote(task)}")[0]
+    assert "kakite agent approve" in run(place, "resume", task).stderr  # it still waits for the answer
     answered = run(place, *shlex.split(said.lstrip("> "))[2:])
     assert answered.code == 0, answered.stderr
     assert "echo 1 > b" in answered.stderr

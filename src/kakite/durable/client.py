@@ -53,7 +53,10 @@ class WorkflowError(KakiteError):
 
 
 class BackendUnavailableError(ExternalError):
-    """Workflows cannot be kept: ``engine_unavailable``."""
+    """Workflows cannot be kept.
+
+    Codes: ``engine_unavailable``; ``journal_damaged``, where a file of theirs is no database any more.
+    """
 
     code = "engine_unavailable"
 

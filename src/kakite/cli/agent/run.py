@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kakite.agent.run.store import RunFolder
     from kakite.cli.agent.run_view import RunView
     from kakite.cli.settings import Settings
+    from kakite.durable.client import WorkflowDescription
     from kakite.host import Mode
     from kakite.sandbox import Sandbox
 
@@ -334,18 +335,37 @@ def list_runs(engine: Engine = "embedded", address: ServerAddress = "", as_json:
     from kakite.cli.agent.run_report import format_table
     from kakite.workspace import ensure_state_folder
 
-    tasks = agent_tasks.list_tasks(engine, address)
+    tasks, damage = _list_readable_tasks(engine, address)
     runs = [(record, _try_load(record)) for record in RunStore(ensure_state_folder(os.environ)).list_runs()]
     if as_json:
         shapes = [_to_json(record, run) for record, run in runs]
         shapes += [{**agent_tasks.to_task_json(each), "updated": each.updated.isoformat()} for each in tasks]
         typer.echo(json.dumps(shapes, ensure_ascii=False))
+        _report_damage(damage, as_json=True)
         return
     rows = [(each.updated, agent_tasks.format_task_row(each)) for each in tasks]
     rows += [(record.get_saved_at(), _format_row(record, run)) for record, run in runs]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for line in format_table(rows, datetime.now(UTC), width):
         typer.echo(line)
+    _report_damage(damage, as_json=False)
+
+
+def _list_readable_tasks(engine: str, address: str) -> tuple[list[WorkflowDescription], KakiteError | None]:
+    """Return the workers' tasks; where their journal is damaged none, and the error."""
+    try:
+        return agent_tasks.list_tasks(engine, address), None
+    except KakiteError as error:
+        if error.code != "journal_damaged":
+            raise
+        return [], error
+
+
+def _report_damage(damage: KakiteError | None, *, as_json: bool) -> None:
+    """Say that the list is not whole, and end with the error's exit code."""
+    if damage is not None:
+        damage.is_reported = as_json  # the list is the one document
+        raise damage
 
 
 def _to_json(record: RunFolder, run: RunState | None) -> dict[str, object]:

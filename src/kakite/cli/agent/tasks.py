@@ -14,6 +14,7 @@ import re
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -318,15 +319,25 @@ def show(task: TaskId, engine: Engine = "embedded", address: Address = "", as_js
 
 def pause(task: TaskId, engine: Engine = "embedded", address: Address = "") -> None:
     """Pause a task at its next step."""
+    from kakite.agent.issues.comments import format_approve_command
+    from kakite.agent.worker.loop import find_pending_question
+
+    first: list[str] = []
 
     async def pause_task(client: WorkflowClient, task: str) -> None:
         await _check_not_ended(client, task)
+        asks = find_pending_question(await client.describe(task))  # before: paused, none shows
         await client.pause(task)
+        if asks is not None and asks["kind"] == "approval":
+            first.append(format_approve_command(task, str(asks["digest"])))
 
     task = _run_with_task(engine, address, task, pause_task)
-    typer.echo(
-        f"`{task}` pauses at its next step. Continue with: kakite agent resume {quote(task)}", err=True
-    )
+    then = f"kakite agent resume {quote(task)}"
+    told = f"`{task}` pauses at its next step. Continue with: {then}"
+    if first:
+        told = f"`{task}` waits for your answer, and pauses after it. Answer with: {first[0]} (or --no)\n"
+        told += f"Then continue with: {then}"
+    typer.echo(told, err=True)
 
 
 def approve(
@@ -595,4 +606,23 @@ def _run_with_client(engine: str, address: str, use: Callable[[WorkflowClient], 
         async with open_workflow_client(engine, address) as client:
             return await use(client)
 
-    return asyncio.run(run())
+    try:
+        return asyncio.run(run())
+    except KakiteError as error:
+        if error.code == "journal_damaged":
+            error.hint = _describe_damage()
+        raise
+
+
+def _describe_damage() -> str:
+    """Return what is left where the journal of the workers' tasks is damaged, and how to begin a new one."""
+    from kakite.workspace import get_state_path
+
+    folder = get_state_path(os.environ) / "agent"
+    aside = quote(f"{folder}.damaged-{datetime.now(UTC):%Y%m%d%H%M%S}")
+    return (
+        "the runs of `kakite agent run` are not in it: `kakite agent list` still lists them.\n"
+        "What tasks have pushed, their pull requests and their issues are at the forge.\n"
+        "To begin a new journal, stop all "
+        f"workers and set this one aside: mv {quote(str(folder))} {aside}"
+    )

@@ -60,6 +60,7 @@ _PARKED_STATES: dict[str, WorkflowState] = {
 }
 
 _MAKING = 60.0  # s that another process is waited for which makes the journal
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _Result = TypeVar("_Result")
 
 # The library writes warnings and whole tracebacks to standard error, which are for whoever asks for them.
@@ -266,7 +267,14 @@ def translate_errors() -> Generator[None]:
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-        reason = str(getattr(error, "orig", None) or error)
+        cause = getattr(error, "orig", None) or error
+        reason = str(cause)
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+            raise BackendUnavailableError(
+                f"the journal of the workflows is damaged: {reason}",
+                hint="what is in other files can still be read",
+                code="journal_damaged",
+            ) from error
         raise BackendUnavailableError(
             f"the workflows cannot be saved: {reason}",
             hint="look for a full disk or a folder that you may not write, then try again: nothing is lost",

@@ -400,7 +400,7 @@ def test_arguments_of_ones_own_are_taken_beside_ours(home: Path) -> None:
             "claude": {"arguments": "--model other", "pass": ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"]},
         }
         done = kakite(
-            *("debate", "about", QUESTION, "--mode", "ensemble", "--no-input", "--json"),
+            *("debate", "ask", QUESTION, "--mode", "ensemble", "--no-input", "--json"),
             home=home,
             env={
                 "KAKITE_DEBATE_PARTICIPANTS": json.dumps(participants),

@@ -478,9 +478,34 @@ def test_nothing_that_was_said_can_speak_to_the_terminal(width: int) -> None:
     assert "<script>" in "".join(text.split())
 
 
-def test_a_misspelt_command_is_no_topic(tmp_path: Path) -> None:
-    done = kakite("debate", "srve", home=tmp_path)
-    assert (done.code, done.stdout) == (2, ""), done.stderr
-    assert (
-        "did you mean `kakite debate serve`? To debate this word: `kakite debate about srve`" in done.stderr
-    )
+@pytest.mark.parametrize(
+    ("word", "instead"),
+    [
+        ("srve", "did you mean `kakite debate serve`? To debate this word: `kakite debate ask srve`"),
+        ("status", "`kakite debate ask --list`"),
+        ("list", "`kakite debate ask --list`"),
+        ("stop", "Ctrl-C"),
+        ("HELP", "`kakite debate --help`"),
+        ("resume", "`kakite debate ask --resume NAME`"),
+        ("doctor", "`kakite doctor`"),
+        ("my-notes.md", "To debate this word: `kakite debate ask my-notes.md`"),
+    ],
+)
+def test_one_word_that_looks_like_a_command_asks_nobody(word: str, instead: str, tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="wavers")
+    for more in ((), ("--no-input",)):
+        done = kakite("debate", word, *more, home=tmp_path, env=env)
+        assert (done.code, done.stdout) == (2, ""), done.stderr
+        assert instead in done.stderr
+    assert not (tmp_path / "codex").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("ask", "status"), ("about", "status"), ("status?",), ("書店の将来戦略について",)], ids=str
+)
+def test_what_was_meant_as_a_topic_is_debated(words: tuple[str, ...], tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects", claude="wavers")
+    done = kakite("debate", *words, "--mode", "ensemble", home=tmp_path, env=env)
+    assert done.code == 0, done.stderr
+    assert (asked(tmp_path, "codex"), asked(tmp_path, "claude")) == (1, 1)
+    assert words[-1] in done.stdout

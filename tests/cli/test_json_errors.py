@@ -25,7 +25,7 @@ from tests.repositories import git
         ("undo x", "nothing_to_undo", 1),
         ("host accept x", "unknown_server", 2),
         ("host call a b", "unknown_server", 2),
-        ("debate about x --resume nosuch", "", None),
+        ("debate ask x --resume nosuch", "", None),
         ("edit", "no_edits", 1),
     ],
 )

@@ -51,7 +51,7 @@ def test_the_help_lists_what_is_needed_most_first(
     assert re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)[: len(first)] == first
 
 
-@pytest.mark.parametrize("words", ["", "edit", "serve", "undo", "agent list", "agent worker", "debate about"])
+@pytest.mark.parametrize("words", ["", "edit", "serve", "undo", "agent list", "agent worker", "debate ask"])
 def test_the_help_names_what_is_typed_and_no_type_of_python(words: str, tmp_path: Path) -> None:
     shown = kakite(*words.split(), "--help", home=tmp_path).stdout
     assert "--help" in shown
@@ -60,7 +60,7 @@ def test_the_help_names_what_is_typed_and_no_type_of_python(words: str, tmp_path
 
 def test_the_help_of_debates_says_where_their_options_stand(tmp_path: Path) -> None:
     told = " ".join(kakite("debate", "--help", home=tmp_path).stdout.split())
-    assert "`kakite debate about --help` shows its options, such as --transcript" in told
+    assert "`kakite debate ask --help` shows its options, such as --transcript" in told
 
 
 def test_doctor_tells_what_is_here_and_never_a_key(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ the PATH.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +115,8 @@ async def test_they_debate_through_the_server_and_every_field_is_read(home: Path
     assert all(QUESTION in prompt for prompt in model.prompts)
     offered = [request.get("tools", []) for request in model.requests if "messages" in request]
     assert offered == [[], []], "claude has tools"
-    codex_tools = json.dumps([request.get("tools", []) for request in model.requests if "input" in request])
-    for tool in ("shell", "exec_command", "apply_patch", "web_search"):
-        assert f'"{tool}"' not in codex_tools, f"codex has {tool}"
+    codex_tools = [request.get("tools", []) for request in model.requests if "input" in request]
+    assert {tool["name"] for tools in codex_tools for tool in tools} <= {"request_user_input"}
 
 
 @pytest.mark.parametrize("name", ["codex", "claude"])
@@ -159,6 +161,80 @@ def test_codex_waits_for_a_network_for_ever_and_is_ended_with_its_words(home: Pa
     assert reply.code == "timed_out"
     assert "network" in reply.message
     assert any("network" in each for each in told)
+
+
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+SECRET = "the-text-of-a-private-file"
+CHOICE = {"label": "Yes", "description": "It is so."}
+
+
+@dataclass
+class Intruder(Debater):
+    """Calls each tool that it is offered, once, to get at what lies outside; then it answers."""
+
+    private: Path = Path()
+
+    def responses(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Call the next tool."""
+        done = sum(str(each.get("type", "")).endswith("_output") for each in request["input"])
+        tools = request.get("tools", [])
+        if done >= len(tools):
+            yield from super().responses(request)
+            return
+        name, call = tools[done].get("name", tools[done]["type"]), f"call_{done}"
+        item = {"id": f"item_{done}", "call_id": call, "name": name, **self.aim()[name]}
+        yield {"type": "response.created", "response": {"id": "resp_1"}}
+        yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+        yield {"type": "response.completed", "response": {"id": "resp_1", "usage": None, "output": [item]}}
+
+    def aim(self) -> dict[str, dict[str, Any]]:
+        """Return a call of every tool that codex may have; another one is a fault, which ends the test."""
+        text, lines = self.private / "text.txt", ["*** Begin Patch", "*** End Patch"]
+        lines[1:1] = [f"*** Update File: {text}", "@@", f"-{SECRET[:8]}", "+changed"]
+        lines[-1:-1] = [f"*** Add File: {self.private / 'new.txt'}", "+new"]
+        question = {"id": "q", "header": "Q", "question": "Is it so?", "options": [CHOICE, CHOICE]}
+        picture = {"path": str(self.private / "shot.png")}
+        return {
+            "view_image": {"type": "function_call", "arguments": json.dumps(picture)},
+            "request_user_input": {
+                "type": "function_call",
+                "arguments": json.dumps({"questions": [question]}),
+            },
+            "apply_patch": {"type": "custom_tool_call", "input": "\n".join(lines)},
+        }
+
+
+@pytest.mark.parametrize("known", ["scripted", "gpt-5.5"])
+def test_no_tool_that_codex_offers_reaches_what_lies_outside(known: str, home: Path, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "shot.png").write_bytes(PICTURE)
+    (private / "text.txt").write_text(f"{SECRET}\n", encoding="utf-8")
+    with serving(Intruder(private=private)) as model:
+        side = alone("codex", home, model.url)
+        command = [word.replace('model="scripted"', f'model="{known}"') for word in side.command]
+        reply = ask(replace(side, command=tuple(command)))
+    assert isinstance(reply, Answer), reply
+    tools = {tool.get("name", tool["type"]) for each in model.requests for tool in each.get("tools", [])}
+    # A model that codex knows has `apply_patch` by its nature; codex lets nothing be written with it.
+    assert tools <= {"request_user_input", "apply_patch"}
+    asked = sum(str(each.get("type", "")).endswith("_output") for each in model.requests[-1]["input"])
+    assert asked == len(tools), "a tool was not asked"
+    told = json.dumps(model.requests)
+    assert base64.b64encode(PICTURE).decode()[:40] not in told
+    assert SECRET not in told
+    assert sorted(each.name for each in private.iterdir()) == ["shot.png", "text.txt"]
+    assert (private / "text.txt").read_text(encoding="utf-8") == f"{SECRET}\n"
+
+
+def test_a_codex_without_one_of_our_switches_is_a_bad_command(home: Path) -> None:
+    found("codex")
+    *ours, stdin = create_codex({}).command
+    reply = ask(create_codex(environment(home), (*ours, "--disable", "no_such_tool", stdin)))
+    assert isinstance(reply, ParticipantFailure)
+    assert reply.code == "bad_command", reply
 
 
 REFUSED = {
@@ -324,7 +400,7 @@ def test_arguments_of_ones_own_are_taken_beside_ours(home: Path) -> None:
             "claude": {"arguments": "--model other", "pass": ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"]},
         }
         done = kakite(
-            *("debate", "about", QUESTION, "--mode", "ensemble", "--no-input", "--json"),
+            *("debate", "ask", QUESTION, "--mode", "ensemble", "--no-input", "--json"),
             home=home,
             env={
                 "KAKITE_DEBATE_PARTICIPANTS": json.dumps(participants),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import re
 import shlex
 import signal
 import sys
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from kakite.debate.participants.base import Participant
     from kakite.debate.store import SqliteDebateStore
 
-_DEFAULT = "about"
+_DEFAULT = "ask"
+_ALIASES = {"about": _DEFAULT}
+"""Commands under the names that they had."""
 _MAX_TOPIC = 200_000
 """Characters; all sides are shown all of it in each round."""
 
@@ -38,32 +41,53 @@ class _TopicGroup(TyperGroup):
     """A group in which what is no command is the topic of the default one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
-            _check_no_typo(args[0], self.commands)
+        if args and args[0] in _ALIASES:
+            args = [_ALIASES[args[0]], *args[1:]]
+        elif args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            _check_no_command(args[0], self.commands)
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
 
 
-def _check_no_typo(word: str, commands: Collection[str]) -> None:
-    """Refuse a topic that looks like a misspelt command: a debate costs money.
+def _check_no_command(word: str, commands: Collection[str]) -> None:
+    """Refuse a topic that looks like a command: a debate costs money.
 
     Raises:
-        UsageError: it does.
+        UsageError: it is one word, of letters, digits, dashes and the like, without the sign of a question.
     """
+    if not _COMMAND.fullmatch(word):
+        return
+    shown = shlex.quote(word)
+    known = _INSTEAD.get(word.casefold(), "")
     near = difflib.get_close_matches(word, commands, n=1, cutoff=0.75)
-    if near:
-        raise UsageError(
-            f"there is no command `{word}`",
-            hint=f"did you mean `kakite debate {near[0]}`? To debate this word: `kakite debate about {word}`",
-        )
+    instead = known or (f"`kakite debate {near[0]}`" if near else "")
+    asked = f"To debate this word: `kakite debate {_DEFAULT} {shown}`"
+    raise UsageError(
+        f"there is no command `{word}`", hint=f"did you mean {instead}? {asked}" if instead else asked
+    )
+
+
+_COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
+"""A word that may be a command. In other scripts a whole question can be one word."""
+_INSTEAD = {
+    **dict.fromkeys(("list", "ls", "status", "show", "history"), "`kakite debate ask --list`"),
+    **dict.fromkeys(("resume", "continue"), "`kakite debate ask --resume NAME`"),
+    **dict.fromkeys(("delete", "remove", "rm"), "`kakite debate ask --delete NAME`"),
+    **dict.fromkeys(("stop", "quit", "exit", "cancel"), "Ctrl-C in the debate's terminal"),
+    **dict.fromkeys(("help", "usage"), "`kakite debate --help`"),
+    **dict.fromkeys(("doctor", "check"), "`kakite doctor`"),
+    **dict.fromkeys(("config", "settings"), "the settings `debate_sides` and `debate_participants`"),
+    **dict.fromkeys(("start", "new", "run"), '`kakite debate ask "TOPIC"`'),
+}
+"""What to do for what people type."""
 
 
 app = typer.Typer(
     cls=_TopicGroup,
     help='Let codex, claude or other coding CLIs debate a question: `kakite debate "TOPIC"`. '
     "You decide what happens next.",
-    epilog='`kakite debate "TOPIC" …` is short for `kakite debate about "TOPIC" …`: '
-    "`kakite debate about --help` shows its options, such as --transcript, --rounds, --participant.",
+    epilog='`kakite debate "TOPIC" …` is short for `kakite debate ask "TOPIC" …`: '
+    "`kakite debate ask --help` shows its options, such as --transcript, --rounds, --participant.",
     no_args_is_help=True,
 )
 
@@ -92,7 +116,7 @@ Transcript = Annotated[
 
 
 @app.command(_DEFAULT)
-def about(
+def ask(
     ctx: typer.Context,
     topic: Topic = "",
     participant: Participants = None,
@@ -156,7 +180,7 @@ def _build_new_options(
         topic = sys.stdin.buffer.read().decode(errors="replace")
     if not topic.strip():
         raise UsageError(
-            "you gave no question", hint='`kakite debate "TOPIC"`; `kakite debate about -h` shows the options'
+            "you gave no question", hint='`kakite debate "TOPIC"`; `kakite debate ask -h` shows the options'
         )
     if len(topic) > _MAX_TOPIC:
         raise UsageError(f"the question has {len(topic):,} characters; the limit is {_MAX_TOPIC:,}")

@@ -344,6 +344,11 @@ _CODEX = (
     *("--sandbox", "read-only"),
     *("--disable", "shell_tool", "--disable", "unified_exec"),
     *("--disable", "multi_agent", "--disable", "goals"),
+    # By this one it reads a picture anywhere, its sandbox or not, and sends it to the model.
+    *("--disable", "view_image"),
+    # What a login may bring along: a mailbox, a browser, the screen.
+    *("--disable", "apps", "--disable", "plugins", "--disable", "tool_suggest"),
+    *("--disable", "browser_use", "--disable", "computer_use", "--disable", "image_generation"),
     *("--config", 'web_search="disabled"'),
 )
 _CLAUDE = (

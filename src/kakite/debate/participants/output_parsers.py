@@ -295,8 +295,9 @@ _SIGNS: dict[FailureCode, str] = {
     "stream_cut": r"stream (?:closed|disconnected|ended|was cut)|socket hang up|\bterminated\b|interrupted"
     r"|before (?:response\.completed|completion|message_stop)|incomplete"
     r"|connection (?:was )?(?:closed|reset|error)",
-    "bad_command": r"unexpected argument|unknown (?:option|argument|command)|error loading config"
-    r"|unrecognized (?:option|argument|subcommand)|argument '[^']*' is invalid|invalid value '"
+    "bad_command": r"unexpected argument|unknown (?:option|argument|command|feature flag)"
+    r"|error loading config|unrecognized (?:option|argument|subcommand)"
+    r"|argument '[^']*' is invalid|invalid value '"
     r"|no conversation found|no (?:session|rollout) found",
     "http_error": r"\bstatus\b|api error|\b[45]\d\d\b|connection refused|error sending request|fetch failed"
     r"|ECONNREFUSED|ENOTFOUND|overloaded|server error",

@@ -57,6 +57,7 @@ def test_what_is_no_terminal_gets_plain_lines_and_no_question(tmp_path: Path) ->
         *("Is it good?", "Round 1: each answers alone", "Round 2: each judges", "It depends."),
         *(
             "codex rejects what claude said",
+            "$0.0200, estimated by claude; not known for codex",
             "claude accepts with changes what codex said",
             "They agree in part",
         ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from kakite.debate import machine
 from kakite.debate.mcp import results
 from kakite.debate.model import Debate, DebateError, Decision, assign_letters
+from kakite.debate.transcript.model import format_cost
 from tests.debate.arguing import answer, answered, failure, judging, terms
 
 SIDES = ("codex", "claude")
@@ -46,6 +49,23 @@ def test_a_complete_turn_has_the_seeds_fields_and_what_they_hold_against_each_ot
         for by, on in (("codex", "claude"), ("claude", "codex"))
     ]
     json.dumps(said)
+
+
+@given(st.lists(st.none() | st.floats(0, 100), min_size=4, max_size=4))
+def test_what_the_sides_say_of_their_cost_is_told_by_side_and_in_all(costs: list[float | None]) -> None:
+    rest = iter(costs)
+    debate = machine.begin("Why?", terms())
+    debate = answered(debate, lambda _: answer(cost_usd=next(rest)))
+    debate = answered(debate, lambda side: replace(judging(debate, side, {}), cost_usd=next(rest)))
+    spent = cast("dict[str, Any]", results.build_result(debate)["spent"])
+    told = [cost for cost in costs if cost is not None]
+    assert spent["cost_usd"] == (pytest.approx(sum(told), abs=1e-5) if told else None)
+    line = format_cost(spent)
+    for place, name in enumerate(SIDES):  # the sides answer in turn
+        own = [cost for cost in costs[place::2] if cost is not None]
+        assert spent["costs_usd"][name] == (pytest.approx(sum(own), abs=1e-5) if own else None)
+        assert (name in line.partition("not known")[0]) is bool(own)
+        assert (name in line.partition("not known")[2]) is bool(told and not own)
 
 
 def test_letters_are_told_with_names_to_a_person() -> None:

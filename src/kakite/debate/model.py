@@ -185,6 +185,16 @@ class Debate:
         return sum(reply.tokens for each in self.rounds for reply in each.replies.values())
 
     @property
+    def costs(self) -> dict[str, float]:
+        """The US dollars that each side says it cost, of those that say any."""
+        said: dict[str, float] = {}
+        for each in self.rounds:
+            for name, reply in each.replies.items():
+                if reply.cost_usd is not None:
+                    said[name] = said.get(name, 0.0) + reply.cost_usd
+        return {name: round(said[name], 6) for name in self.terms.names if name in said}
+
+    @property
     def asks(self) -> int:
         """The number of replies that were asked for, failures included."""
         return sum(

@@ -30,11 +30,13 @@ from kakite.debate.transcript.model import (
     encode_round,
     encode_round_reply,
     format_agreement,
+    format_cost,
     format_decision,
     format_duration,
     format_end_reason,
     format_opinion,
     format_purpose,
+    sum_usage,
 )
 
 if TYPE_CHECKING:
@@ -250,6 +252,8 @@ class DebateLiveView:
         tokens = f", {debate.tokens:,} tokens" if debate.tokens else ""
         spent = f"  {debate.asks} answers asked for, {format_duration(debate.seconds)}{tokens}"
         self._print(Text(spent, style="dim"))
+        if cost := format_cost(sum_usage(debate)):
+            self._print(Text(f"  {cost}", style="dim"))
 
     def show_latest(self, debate: Debate) -> None:
         """Show what a debate is about, the latest round that was held to its end, and what began after it."""

@@ -19,6 +19,7 @@ from kakite.debate.model import (
     find_round,
 )
 from kakite.debate.prompt import reveal_names
+from kakite.debate.transcript.model import sum_usage
 from kakite.errors import KakiteError
 from kakite.terminal_text import replace_surrogates
 
@@ -99,7 +100,7 @@ def _build_turn_result(debate: Debate, now: DebateStatus) -> dict[str, object]:
         "ended_by": now.ending,
         "agreement": now.agreement,
         "failures": failures,
-        "spent": {"seconds": round(debate.seconds, 1), "tokens": debate.tokens, "asks": debate.asks},
+        "spent": sum_usage(debate),
         "decisions": list(list_decision_types(debate.terms.names)),
     }
     if now.status == "error":

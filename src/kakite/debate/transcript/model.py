@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -91,7 +91,7 @@ def collect_facts(told: TranscriptJson) -> dict[str, str]:
     """Return what is to be known of a debate (``build_transcript``), in the order for a reader."""
     terms, spent = told["terms"], told["spent"]
     rounds = sum(len(turn["rounds"]) for turn in told["turns"])
-    cost = spent["cost_usd"]
+    cost = format_cost(spent)
     return {
         "sides": ", ".join(told["sides"]),
         "result": f"{format_agreement(told['agreement'])}; {_lower_first(format_ending(told))}",
@@ -101,8 +101,19 @@ def collect_facts(told: TranscriptJson) -> dict[str, str]:
         "rounds": str(rounds),
         "time at work": format_duration(spent["seconds"]),
         "tokens": f"{spent['tokens']:,} told" if spent["tokens"] else "none told",
-        **({"cost": f"${cost:.4f}, as the participants estimate"} if cost is not None else {}),
+        **({"cost": cost} if cost else {}),
     }
+
+
+def format_cost(spent: TranscriptJson) -> str:
+    """Return what a debate cost and whose estimate that is (of ``sum_usage``); nothing if nobody tells."""
+    if spent["cost_usd"] is None:
+        return ""
+    costs: Mapping[str, float | None] = spent["costs_usd"]
+    told = ", ".join(name for name, cost in costs.items() if cost is not None)
+    silent = ", ".join(name for name, cost in costs.items() if cost is None)
+    rest = f"; not known for {silent}" if silent else ""
+    return f"${spent['cost_usd']:.4f}, estimated by {told}{rest}"
 
 
 def format_duration(seconds: float) -> str:
@@ -149,7 +160,7 @@ def build_transcript(debate: Debate, hide: Callable[[str], str] = str) -> Transc
         "judge": debate.verdict,
         "turns": list(_encode_turns(debate)),
         "dissent": [_encode_verdict(debate, each) for each in now.dissent],
-        "spent": _sum_usage(debate),
+        "spent": sum_usage(debate),
     }
     return cast("TranscriptJson", _map_texts(replace_surrogates_in_json(told), hide))
 
@@ -252,14 +263,15 @@ def _encode_verdict(debate: Debate, each: AttributedVerdict) -> TranscriptJson:
     }
 
 
-def _sum_usage(debate: Debate) -> TranscriptJson:
-    costs = [reply.cost_usd for each in debate.rounds for reply in each.replies.values()]
-    told = [cost for cost in costs if cost is not None]
+def sum_usage(debate: Debate) -> TranscriptJson:
+    """Return what all sides have used; a cost is None where nobody tells any."""
+    costs = debate.costs
     return {
         "seconds": round(debate.seconds, 1),
         "tokens": debate.tokens,
         "asks": debate.asks,
-        "cost_usd": round(sum(told), 6) if told else None,
+        "cost_usd": round(sum(costs.values()), 6) if costs else None,
+        "costs_usd": {name: costs.get(name) for name in debate.terms.names},
     }
 
 

@@ -259,9 +259,9 @@ async def test_what_a_rule_asks_about_runs_only_after_a_yes(tmp_path: Path) -> N
     assert not (tmp_path / "a").exists()
     asked: list[str] = []
 
-    async def answer(question: str) -> bool:
+    async def answer(question: str, _form: object) -> dict[str, str] | None:
         asked.append(question)
-        return len(asked) > 1
+        return {} if len(asked) > 1 else None
 
     with bind_call(elicit=answer):
         assert await code_of(tmp_path, rules, "touch a") == "denied"

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from kakite.errors import ExternalError
 
 if TYPE_CHECKING:
+    import socket
+
     from kakite.cli.serve_options import ServeOptions
+    from kakite.http.security import TransportSecurity
     from kakite.serve import McpServer
     from kakite.tools import AfterEditCommand, FunctionToolset
     from kakite.tools.command_access import CommandAccess
@@ -238,10 +241,26 @@ def load_header_token(variable: str, environ: Mapping[str, str]) -> str:
 
 def _listen(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[], None]:
     import asyncio
+
+    from kakite.serve.streamable_http import serve_http
+
+    listening, gate = open_listener(at, runs_commands=runs_commands)
+    return lambda: asyncio.run(serve_http(server, listening, gate))
+
+
+def open_listener(at: str, *, runs_commands: bool) -> tuple[socket.socket, TransportSecurity]:
+    """Listen there, print the address, and return the socket and who is let in.
+
+    ``runs_commands``: clients must bring a token also on the loopback.
+
+    Raises:
+        UsageError: it is no address, or the token is none.
+        ListenError: it cannot be listened on.
+    """
     import secrets
 
     from kakite.http.security import TransportSecurity, is_loopback
-    from kakite.serve.streamable_http import get_url, listen, parse_address, serve_http
+    from kakite.serve.streamable_http import get_url, listen, parse_address
 
     address = parse_address(at)
     token = load_token(os.environ)
@@ -251,6 +270,4 @@ def _listen(server: McpServer, at: str, *, runs_commands: bool) -> Callable[[], 
         sys.stderr.write(f"clients must send the header  Authorization: Bearer {token}\n")
     sys.stdout.write(get_url(listening) + "\n")
     sys.stdout.flush()
-    return lambda: asyncio.run(
-        serve_http(server, listening, TransportSecurity(host=address.host, token=token))
-    )
+    return listening, TransportSecurity(host=address.host, token=token)

@@ -7,20 +7,21 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import mcp_types as mcp
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kakite import __version__
 from kakite.serve.convert import to_call, to_mcp_result, to_mcp_tool
 from kakite.tools import ElicitationCallback, bind_call
-from kakite.tools.toolset import ToolResult, Toolset
+from kakite.tools.toolset import Tool, ToolResult, Toolset
 
 log = logging.getLogger(__name__)
 
@@ -35,27 +36,53 @@ Context = ServerRequestContext[dict[str, Any]]
 McpServer = Server[dict[str, Any]]
 
 
+class _ChangingServer(Server[dict[str, Any]]):
+    """A server that announces that its tools may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *more: Any, **named: Any
+    ) -> InitializationOptions:
+        announced = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(announced, *more, **named)
+
+
 def build_server(
-    toolset: Toolset, *, name: str = "kakite", title: str = "Kakite", instructions: str = INSTRUCTIONS
+    toolset: Toolset,
+    *,
+    name: str = "kakite",
+    title: str = "Kakite",
+    instructions: str = INSTRUCTIONS,
+    changing: bool = False,
 ) -> McpServer:
     """Return an MCP server that offers this toolset, in both protocol eras.
 
-    ``instructions`` tell the client's model how to work with the tools.
+    ``instructions`` tell the client's model how to work with the tools. ``changing``: the tools may be others
+    at any time; a client is told so after the call that finds it.
     """
+    listed = WeakKeyDictionary[object, tuple[Tool, ...]]()
 
-    async def list_tools(
-        _context: Context, _params: mcp.PaginatedRequestParams | None
-    ) -> mcp.ListToolsResult:
-        return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in await toolset.list_tools()])
+    async def list_tools(context: Context, _params: mcp.PaginatedRequestParams | None) -> mcp.ListToolsResult:
+        tools = await toolset.list_tools()
+        if changing and (session := _get_session_key(context)) is not None:
+            listed[session] = tools
+        return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in tools])
 
-    return Server(
+    async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
+        result = await _call_tool(toolset, context, params)
+        session = _get_session_key(context)
+        if session in listed and (tools := await toolset.list_tools()) != listed[session]:
+            listed[session] = tools
+            await context.session.send_tool_list_changed()
+        return result
+
+    return (_ChangingServer if changing else Server[dict[str, Any]])(
         name,
         title=title,
         version=__version__,
         instructions=instructions,
-        cache_hints={"tools/list": CacheHint(ttl_ms=TOOLS_TTL_MS, scope="public")},
+        cache_hints={"tools/list": CacheHint(ttl_ms=0 if changing else TOOLS_TTL_MS, scope="public")},
         on_list_tools=list_tools,
-        on_call_tool=partial(_call_tool, toolset),
+        on_call_tool=call_tool,
     )
 
 
@@ -83,14 +110,14 @@ def _build_asker(context: Context) -> ElicitationCallback | None:
     if offered.form is None and offered.url is not None:
         return None
 
-    async def ask(question: str) -> bool:
-        answer = await context.session.elicit_form(question, _YES_OR_NO, context.request_id)
-        return answer.action == "accept"
+    async def ask(question: str, form: dict[str, Any]) -> Mapping[str, Any] | None:
+        try:
+            answer = await context.session.elicit_form(question, form, context.request_id)
+        except MCPError as error:
+            raise ConnectionError(str(error)) from error
+        return (answer.content or {}) if answer.action == "accept" else None
 
     return ask
-
-
-_YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 async def _call_tool(

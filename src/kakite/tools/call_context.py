@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
-ElicitationCallback = Callable[[str], Awaitable[bool]]
-"""Takes a question and returns whether the user said yes."""
+ElicitationCallback = Callable[[str, dict[str, Any]], Awaitable[Mapping[str, Any] | None]]
+"""Takes a question and the JSON Schema of a form; returns what the user filled in, None if they refused.
+Raises ``ConnectionError`` where the client fails to ask."""
 ProgressCallback = Callable[[float, float | None, str], None]
 """Takes how far a call is, ever growing, of how much in all (None: unknown), and what is done now. Called
 inside the event loop."""
@@ -78,10 +79,16 @@ def bind_call(**changes: Unpack[_Changes]) -> Generator[None]:
         _current.reset(token)
 
 
+_YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
+
+
 async def ask_user(question: str) -> bool | None:
     """Return what the user says; None if there is nobody to ask."""
     elicit = _current.get().elicit
-    return None if elicit is None else await elicit(question)
+    try:
+        return None if elicit is None else await elicit(question, _YES_OR_NO) is not None
+    except ConnectionError:
+        return None
 
 
 def report(done: float, message: str, total: float | None = None) -> None:

@@ -96,6 +96,24 @@ def call(
 
 
 @app.command()
+def serve(
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="HOST:PORT",
+            help="Listen here instead of serving over standard input and output.",
+        ),
+    ] = None,
+    project: Project = HERE,
+) -> None:
+    """Put all servers that you agreed to behind one MCP server, which asks you about each call."""
+    from kakite.cli.host import serving
+
+    raise typer.Exit(serving.serve_host(project, http))
+
+
+@app.command()
 def check(project: Project = HERE, as_json: Json = False) -> None:
     """Check the configuration without starting anything."""
     from kakite.cli.host import actions

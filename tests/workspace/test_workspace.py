@@ -290,6 +290,24 @@ _RUN_OR_SECRET = [
     ".terraformrc",
     ".password-store/x",
     *_STARTED.split(),
+    ".bash_completion",
+    ".local/share/bash-completion/completions/x",
+    ".asdfrc",
+    ".config/quickshell/shell.qml",
+    ".config/uwsm/env",
+    ".local/share/nautilus/scripts/x",
+    ".config/mimeapps.list",
+    ".config/gammastep/hooks/x",
+    ".config/mpv/scripts/x.lua",
+    ".config/qutebrowser/config.py",
+    ".weechat/python/autoload/x.py",
+    ".task/hooks/on-add.x",
+    ".ocamlinit",
+    ".sbclrc",
+    ".mongoshrc.js",
+    ".stumpwmrc",
+    ".zed_server/x",
+    ".vagrant.d/Vagrantfile",
 ]
 
 
@@ -305,6 +323,7 @@ def test_what_programs_run_at_a_start_or_a_login_and_keys_cannot_be_written(
     "path",
     [
         *(".npmrc", ".pre-commit-config.yaml", "mise/x", ".config/nextest.toml", "a.lua", ".envrc.example"),
+        *(".task/x", ".config/other", ".tool-versions", ".nvmrc", "mpv/x"),
         *(".env", ".openhands/microagents/x.md", ".clinerules/x.md", "bin/x", ".config/other.toml"),
         *(
             "User/x",

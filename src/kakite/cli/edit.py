@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from kakite.cli.replay.command import replay
 from kakite.errors import KakiteError, UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +29,32 @@ if TYPE_CHECKING:
 _DIFF_COLUMNS, _DIFF_LINES = 400, 200  # of a suggestion that are shown to a person
 
 
+class EditGroup(TyperGroup):
+    """A command with files, whose first word may also name a command of its own."""
+
+    allow_interspersed_args = True
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the first word for a command if it is one, and all words for files and options otherwise."""
+        if args and args[0] in self.commands:
+            ctx._protected_args, ctx.args = args[:1], args[1:]
+            return ctx.args
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the first word names, alone, or else the edit."""
+        if not ctx._protected_args:
+            return super().invoke(ctx)
+        (name,) = ctx._protected_args
+        with self.commands[name].make_context(name, ctx.args, parent=ctx) as inner:
+            return inner.command.invoke(inner)
+
+
+app = typer.Typer(epilog="Write `./replay` for a file that has the name of a command.")
+app.command("replay")(replay)
+
+
+@app.callback(invoke_without_command=True)
 def edit(
     files: Annotated[
         list[str] | None,

@@ -27,8 +27,10 @@ class Person:
         found = find_install_client(client)
         return Place(client=found, scope=scope, project=self.project, environ=self.environ)
 
-    def install(self, client: str, scope: Scope = "user", *, steers: bool = True) -> Plan:
-        plan = plan_install(self.place(client, scope), steers=steers)
+    def install(
+        self, client: str, scope: Scope = "user", *, steers: bool = True, hosts: bool = False
+    ) -> Plan:
+        plan = plan_install(self.place(client, scope), steers=steers, hosts=hosts)
         carry_out(plan, self.environ)
         return plan
 

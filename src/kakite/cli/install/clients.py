@@ -19,6 +19,7 @@ from kakite.cli.client_setup import (
     get_user_file,
 )
 from kakite.cli.install.json_entries import Entry
+from kakite.errors import UsageError
 
 Scope = Literal["user", "project"]
 
@@ -28,6 +29,8 @@ CLIENTS = tuple(PROJECT_FILES)
 _BUILT_IN = ("NotebookEdit", "MultiEdit", "Write", "Edit")
 """The tools of Claude Code that write files."""
 _OPENCODE_BUILT_IN = ("edit", "write")
+HOST_NAME = "kakite-host"
+"""The name of what puts MCP servers behind Kakite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +70,40 @@ def find_install_client(given: str) -> str:
     return find_client(given, CLIENTS)
 
 
-def list_wanted(place: Place, *, steers: bool) -> list[WantedFile]:
-    """Return what is to be in which files; ``steers``: also what keeps the client from its own tools."""
+def list_wanted(place: Place, *, steers: bool, hosts: bool = False) -> list[WantedFile]:
+    """Return what is to be in which files.
+
+    Args:
+        place: where.
+        steers: also what keeps the client from its own tools.
+        hosts: also what puts the project's MCP servers behind Kakite.
+
+    Raises:
+        UsageError: the client has no such extension.
+    """
+    if hosts and place.client != "pi":
+        hint = "add the entry that docs/host.md shows to the client's configuration"
+        raise UsageError(f"--host is for pi only so far, not for `{place.client}`", hint=hint)
+    gate = [_build_pi_extension(place, "pi_host_extension.ts", HOST_NAME)] if hosts else []
+    return [*gate, *_list_edit_files(place, steers=steers)]
+
+
+def _list_edit_files(place: Place, *, steers: bool) -> list[WantedFile]:
     if place.client == "pi" and steers:
-        return [_build_pi_extension(place)]
+        return [_build_pi_extension(place, "pi_extension.ts", NAME, "serve", "--root", get_root_word("pi"))]
     server = _build_server_file(place)
     if not steers:
         return [server]
     return [*_add_switches(place, server), *_list_steering(place)]
 
 
-def _build_argv(place: Place) -> list[str]:
+def _get_program(place: Place) -> list[str]:
     # A project's file goes to other machines, where the program lies elsewhere.
-    program = [NAME] if place.scope == "project" else get_program_argv()
-    return [*program, "serve", "--root", get_root_word(place.client)]
+    return [NAME] if place.scope == "project" else get_program_argv()
+
+
+def _build_argv(place: Place) -> list[str]:
+    return [*_get_program(place), "serve", "--root", get_root_word(place.client)]
 
 
 def _build_server_file(place: Place) -> WantedFile:
@@ -138,11 +161,18 @@ def _get_home(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or Path.home())
 
 
-def _build_pi_extension(place: Place) -> WantedFile:
-    program = json.dumps(_build_argv(place))
-    text = _load("pi_extension.ts").replace("__PROGRAM__", program)
+_PI_IMPORTS = """\
+import { spawn, type ChildProcess } from "node:child_process";
+import { createInterface } from "node:readline";"""
+
+
+def _build_pi_extension(place: Place, source: str, name: str, *words: str) -> WantedFile:
+    """Return an extension, which is one file: pi loads nothing beside it."""
+    text = _load(source).replace("__MCP_IMPORTS__", _PI_IMPORTS)
+    text = text.replace("__MCP_CLIENT__", _load("pi_mcp_client.ts"))
+    text = text.replace("__PROGRAM__", json.dumps([*_get_program(place), *words]))
     text = text.replace("__GUIDELINES__", json.dumps(list_guidelines(), ensure_ascii=False))
-    index = f"extensions/{NAME}/index.ts"
+    index = f"extensions/{name}/index.ts"
     return WantedFile(path=place.find_file(f".pi/{index}", index), text=text)
 
 

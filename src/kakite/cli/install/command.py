@@ -36,6 +36,12 @@ KeepBuiltIn = Annotated[
     bool,
     typer.Option("--keep-built-in", help="Add only the server; the client keeps its own edit tools."),
 ]
+Host = Annotated[
+    bool,
+    typer.Option(
+        "--host", help="Also offer the MCP servers of your projects, and ask you before each call (pi only)."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 
 
@@ -44,6 +50,7 @@ def install(
     scope: ScopeOption = "user",
     uninstall: Uninstall = False,
     keep_built_in: KeepBuiltIn = False,
+    host: Host = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: Json = False,
@@ -61,7 +68,7 @@ def install(
         project=Path.cwd(),
         environ=os.environ,
     )
-    plan = plan_uninstall(place) if uninstall else plan_install(place, steers=not keep_built_in)
+    plan = plan_uninstall(place) if uninstall else plan_install(place, steers=not keep_built_in, hosts=host)
     diffs = {each.path: _format_diff(each) for each in plan.changes}
     if not as_json or not (yes or dry_run):  # what somebody is asked about, they must see
         _show(diffs, err=as_json)

@@ -1,91 +1,20 @@
 // Added by `kakite install pi`; `kakite install pi --uninstall` removes it.
 // Gives pi's tools `read`, `edit` and `write` to `kakite serve`, which lands an edit right or not at all.
-import { spawn, type ChildProcess } from "node:child_process";
+__MCP_IMPORTS__
 import { isAbsolute, relative, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { createReadTool, type ExtensionAPI, withFileMutationQueue } from "@earendil-works/pi-coding-agent";
 import { Type } from "typebox";
 
-const PROGRAM: string[] = __PROGRAM__;
 const GUIDELINES: string[] = __GUIDELINES__;
 
-type Answer = { resolve: (value: any) => void; reject: (error: Error) => void };
-
-/** One `kakite serve`, spoken to by lines of JSON-RPC. It is started by the first call. */
-class Server {
-	private process?: ChildProcess;
-	private ready?: Promise<unknown>;
-	private waiting = new Map<number, Answer>();
-	private last = 0;
-
-	constructor(readonly folder: string) {}
-
-	async call(name: string, args: object, signal?: AbortSignal): Promise<any> {
-		this.ready ??= this.start();
-		await this.ready;
-		const id = this.last + 1;
-		const cancel = () => this.send({ method: "notifications/cancelled", params: { requestId: id } });
-		signal?.addEventListener("abort", cancel, { once: true });
-		try {
-			return await this.request("tools/call", { name, arguments: args });
-		} finally {
-			signal?.removeEventListener("abort", cancel);
-		}
-	}
-
-	stop() {
-		this.process?.stdin?.end();
-		this.process = undefined;
-		this.ready = undefined;
-	}
-
-	private start(): Promise<unknown> {
-		const [command, ...rest] = PROGRAM;
-		const child = spawn(command, rest, { cwd: this.folder, stdio: ["pipe", "pipe", "ignore"] });
-		this.process = child;
-		const fail = (why: string) => {
-			if (this.process === child) this.stop();
-			for (const each of this.waiting.values()) each.reject(new Error(`kakite serve: ${why}`));
-			this.waiting.clear();
-		};
-		child.on("error", (error) => fail(error.message));
-		child.on("exit", () => fail("it has ended; is the folder one that it may use?"));
-		child.stdin?.on("error", () => {});
-		createInterface({ input: child.stdout! }).on("line", (line) => this.receive(JSON.parse(line)));
-		const clientInfo = { name: "pi-kakite", version: "1" };
-		return this.request("initialize", { protocolVersion: "2025-06-18", capabilities: {}, clientInfo }).then(() =>
-			this.send({ method: "notifications/initialized" }),
-		);
-	}
-
-	private request(method: string, params: object): Promise<any> {
-		const id = ++this.last;
-		return new Promise((resolve, reject) => {
-			this.waiting.set(id, { resolve, reject });
-			this.send({ id, method, params });
-		});
-	}
-
-	private send(message: object) {
-		this.process?.stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
-	}
-
-	private receive(message: any) {
-		const answer = this.waiting.get(message.id);
-		if (!answer || message.method) return;
-		this.waiting.delete(message.id);
-		if (message.error) answer.reject(new Error(message.error.message));
-		else answer.resolve(message.result);
-	}
-}
-
+__MCP_CLIENT__
 export default function (pi: ExtensionAPI) {
 	let server: Server | undefined;
 
 	async function forward(cwd: string, path: string | undefined, args: object, signal?: AbortSignal) {
 		if (server?.folder !== cwd) {
 			server?.stop();
-			server = new Server(cwd);
+			server = new Server(cwd, __PROGRAM__);
 		}
 		const reached = server;
 		const send = () => reached.call("text_editor", path === undefined ? args : { path, ...args }, signal);

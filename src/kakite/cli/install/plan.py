@@ -84,15 +84,15 @@ class _Draft:
         return _Draft(change.apply(self.text), self.changes.compose(change))
 
 
-def plan_install(place: Place, *, steers: bool) -> Plan:
-    """Return what makes the client use the server.
+def plan_install(place: Place, *, steers: bool, hosts: bool = False) -> Plan:
+    """Return what makes the client use the server; ``hosts``: and the project's servers through Kakite.
 
     Raises:
         InstallError: ``client_file_broken``, ``client_file_unclear``, ``server_exists``, ``own_file_exists``.
         FileAccessError: a file cannot be read.
     """
     records = _load(place.environ)
-    wanted = list_wanted(place, steers=steers)
+    wanted = list_wanted(place, steers=steers, hosts=hosts)
     notes: list[str] = []
     planned = [_plan_file(place, each, records.get(to_file(each.path)), notes) for each in wanted]
     kept = {to_file(each.path) for each in wanted}
@@ -114,7 +114,8 @@ def plan_uninstall(place: Place) -> Plan:
     notes: list[str] = []
     planned = [_plan_removal(Path(path), record, notes) for path, record in ours.items()]
     if not ours:  # installed by another person or machine, or what was remembered is lost
-        both = (*list_wanted(place, steers=True), *list_wanted(place, steers=False))
+        hosts = place.client == "pi"
+        both = (*list_wanted(place, steers=True, hosts=hosts), *list_wanted(place, steers=False))
         guesses = {to_file(each.path): each for each in reversed(both)}
         planned = [
             _plan_removal(each.path, _guess_record(place, each), notes, is_guess=True)

@@ -210,6 +210,12 @@ def test_however_it_ends_no_server_is_left(
         pipe.close()
 
 
+def test_what_kakite_runs_cannot_answer_for_the_person(project: Hosted) -> None:
+    outcome = project.host("serve", env={"KAKITE_RUN": "1"})
+    assert outcome.code == 1
+    assert "person_required" in outcome.stderr
+
+
 async def test_over_http_a_token_is_needed_and_the_person_is_asked(project: Hosted) -> None:
     import httpx2
     from mcp.client.streamable_http import streamable_http_client

@@ -106,7 +106,14 @@ def _render(question: ApprovalRequest) -> str:
 
 
 def serve_host(project: Path, http: str | None) -> int:
-    """Serve until the client leaves or a signal comes."""
+    """Serve until the client leaves or a signal comes.
+
+    Raises:
+        UserRequiredError: Kakite runs the program that would then answer in the person's place.
+    """
+    from kakite.host.consent.store import require_user
+
+    require_user()
     asyncio.run(_serve(resolve_project(project), _listen(http) if http else _serve_stdio))
     return 0
 

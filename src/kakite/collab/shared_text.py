@@ -55,6 +55,43 @@ class TrackedRange:
         return any(change.start < self.end and change.end > self.start for change in changes.changes)
 
 
+_RECENT: Final = 64
+"""Changes that a snapshot keeps one by one before it makes one of them."""
+
+
+class TextSnapshot:
+    """A text as it was shown to somebody, and all that was changed since."""
+
+    def __init__(self, shared: SharedText) -> None:
+        """Keep the present text, and follow it until ``close``."""
+        self.text = str(shared)
+        self.version = shared.version
+        self._changes = ChangeSet(len(self.text))
+        self._recent: list[ChangeSet] = []
+        self._stop = shared.observe(self._on_change)
+
+    @property
+    def changes(self) -> ChangeSet:
+        """What leads from the text that was shown to the present one. What was put back is no change."""
+        self._join()
+        real = [each for each in self._changes.changes if self.text[each.start : each.end] != each.insert]
+        return ChangeSet(len(self.text), tuple(real))
+
+    def close(self) -> None:
+        """Follow the text no longer."""
+        self._stop()
+
+    def _on_change(self, changes: ChangeSet, _origin: object) -> None:
+        self._recent.append(changes)
+        if len(self._recent) >= _RECENT:
+            self._join()
+
+    def _join(self) -> None:
+        for each in self._recent:
+            self._changes = self._changes.compose(each)
+        self._recent.clear()
+
+
 NAME: Final = "text"
 """The name of the text in its document. Browsers ask for it by this name."""
 
@@ -170,6 +207,10 @@ class SharedText:
                 self._listeners.remove(told)
 
         return stop
+
+    def take_snapshot(self) -> TextSnapshot:
+        """Return the text as it is now; it follows what is changed from now on."""
+        return TextSnapshot(self)
 
     def undo(self, origin: str) -> bool:
         """Take back all that was made undoable with this origin, in one transaction.

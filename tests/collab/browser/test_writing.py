@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.collab.browser.browsing import room
-from tests.collab.server import serving
+from tests.collab.server import serving, signalled
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -104,6 +105,24 @@ async def test_what_is_written_without_a_connection_comes_in_when_it_is_back(fol
         await ann.tab.context.set_offline(False)
         await ann.saved()
         assert await made.same(page) == "Ann: in the tunnel 山\nBen: at home\n"
+        made.forgiven.append(LOST)
+
+
+async def test_a_connection_that_dies_without_a_word_is_told_and_begun_anew(folder: Path) -> None:
+    page = written(folder, "Hello page\n")
+    async with room(folder) as made:
+        ann = await made.person("Ann", page)
+        await ann.put("Hello page")
+        await ann.saved()
+        signalled(made.server.program, signal.SIGSTOP)  # it says nothing, and does not hang up
+        try:
+            await ann.write(", still here")
+            await ann.tab.locator("#state.bad").wait_for(timeout=30_000)  # the system takes a minute and more
+        finally:
+            signalled(made.server.program, signal.SIGCONT)
+        await ann.saved()
+        await made.same(page)
+        assert await ann.text() == "Hello page, still here\n"
         made.forgiven.append(LOST)
 
 

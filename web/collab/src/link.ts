@@ -10,7 +10,8 @@ import type { Unsent } from "./unsent";
 const SYNC = 0, AWARENESS = 1, ASK_AWARENESS = 3, SHARED = 100;
 const FIRST_PAUSE = 150, LONGEST_PAUSE = 5_000;  // ms between tries
 const QUIET = 15_000, DEAD = 25_000;  // ms without a word until we ask, and until we give the connection up
-const ASK_AFTER = 200, ASK_AGAIN = 1_000, NO_ANSWER = 10_000;  // ms: asking whether what was written is there
+const ASK_AFTER = 200, ASK_AGAIN = 1_000;  // ms: asking whether what was written is there
+const SILENT = 3_000, NO_ANSWER = 10_000;  // ms without an answer until we say that we are offline, and give up
 const FINAL = new Set([4401, 4403, 4404, 4413]);  // trying again would not help
 const OTHER_HISTORY = 4409;
 
@@ -37,6 +38,7 @@ export class Link {
   private retry = 0;
   private heard = 0;
   private synced = false;
+  private silent = false;  // the server was asked and does not answer: it is told as offline
   private over = false;
   private readonly watch: number;
 
@@ -45,7 +47,7 @@ export class Link {
     awareness.on("update", this.moved);
     addEventListener("online", this.connect);
     addEventListener("pagehide", this.leave);
-    this.watch = window.setInterval(this.look, 5_000);
+    this.watch = window.setInterval(this.look, 1_000);
     this.connect();
   }
 
@@ -89,6 +91,7 @@ export class Link {
     this.socket = null;
     this.asks = [];
     this.told = false;
+    this.silent = false;
     clearTimeout(this.asking);
     this.asking = 0;
     if (this.over) return;
@@ -155,8 +158,9 @@ export class Link {
   }
 
   private settled(): void {
-    if (this.tries || !this.synced) this.ears.state({ is: "connected" });
+    if (this.tries || this.silent || !this.synced) this.ears.state({ is: "connected" });
     this.tries = 0;
+    this.silent = false;
     if (!this.synced) this.ears.synced();
     this.synced = true;
   }
@@ -173,14 +177,25 @@ export class Link {
 
   private readonly leave = (): void => removeAwarenessStates(this.awareness, [this.doc.clientID], "leave");
 
-  /** A connection that says nothing may be dead: ask, and in the end begin anew. */
+  /** A connection that says nothing may be dead: ask, say that it is, and in the end begin anew. */
   private readonly look = (): void => {
     const quiet = Date.now() - this.heard;
     if (this.socket?.readyState !== WebSocket.OPEN) return;
     const waits = this.asks.length ? Date.now() - this.askedAt : 0;
-    if (quiet > DEAD || waits > NO_ANSWER) this.socket.close();
-    else if (quiet > QUIET && !this.asks.length) this.ask(false);
+    if (quiet > DEAD || waits > NO_ANSWER) return this.abandon(this.socket);
+    if (waits > SILENT && !this.silent) {
+      this.silent = true;
+      this.ears.state({ is: "offline" });
+    }
+    if (quiet > QUIET && !this.asks.length) this.ask(false);
   };
+
+  /** A dead connection says goodbye to nobody for a minute or more: do not wait for it. */
+  private abandon(socket: WebSocket): void {
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close();
+    this.closed(1006);
+  }
 
   private sayWho(who: number[]): void {
     if (who.length) this.say(AWARENESS, (to) => encoding.writeVarUint8Array(to, encodeAwarenessUpdate(this.awareness, who)));

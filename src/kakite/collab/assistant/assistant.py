@@ -1,9 +1,9 @@
 """Runs the assistant: a person's request in, the model's text and edits out as events.
 
-Each edit of a run stands alone: it is matched against the text as it is at that moment, and one that fails
-does not affect the others. In ``review`` edits become suggestions. In ``auto`` they are accepted at once,
-those that arrive together in one transaction, and ``revert`` takes back the whole run and nothing that people
-wrote.
+Each edit of a run stands alone, and one that fails does not affect the others. It means the text that the
+model was shown: it is matched there, and carried to the present text. In ``review`` edits become suggestions.
+In ``auto`` they are accepted at once, those that arrive together in one transaction, and ``revert`` takes
+back the whole run and nothing that people wrote.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kakite.collab.assistant.runs import (
     RunError,
     RunStatus,
 )
+from kakite.collab.suggestions.placement import PlaceChanged
 from kakite.collab.suggestions.store import TextChanged, build_origin
 from kakite.edit import EditError
 from kakite.edit.formats.target_file import is_same_file
@@ -39,6 +40,7 @@ from kakite.models.messages import Usage, UserMessage
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 
+    from kakite.collab.shared_text import TextSnapshot
     from kakite.collab.suggestions.store import Suggestion, Suggestions
     from kakite.edit import Edit
     from kakite.models.messages import Reply
@@ -61,6 +63,8 @@ class _ActiveRun:
     run: AssistantRun
     request: AssistantRequest
     pages: Mapping[str, Suggestions]
+    shown: Mapping[str, TextSnapshot]
+    """The pages as the model is shown them."""
     pieces: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue[str | None])
     answer: asyncio.Task[Reply] | None = None
 
@@ -118,7 +122,8 @@ class Assistant:
         if missing := [name for name in names if name not in pages]:
             raise UsageError(f"there is no page `{missing[0]}`", code="no_such_page")
         run = AssistantRun(id=secrets.token_hex(4), by=self.by, page=request.page, mode=request.mode)
-        going = _ActiveRun(run, request, {name: pages[name] for name in names})
+        shown = {name: pages[name].text.take_snapshot() for name in dict.fromkeys(names)}
+        going = _ActiveRun(run, request, {name: pages[name] for name in names}, shown)
         self._begin(going)
         try:
             yield AssistantRunStarted(run=run.id)
@@ -205,6 +210,8 @@ class Assistant:
         if run.status == "running":
             run.status = "cancelled"
         self._going.pop(run.id, None)
+        for snapshot in going.shown.values():
+            snapshot.close()
         if going.answer and not going.answer.done():
             going.answer.cancel()
             await asyncio.wait([going.answer])
@@ -268,9 +275,17 @@ class Assistant:
             return [_create_edit_failed(part, going.request.page, page.code, page.message, hint)]
         suggestions = going.pages[page]
         try:
-            made = suggestions.propose_each(part.edit, run=going.run.id, by=going.run.by, reason=part.reason)
+            made = suggestions.propose_each(
+                part.edit,
+                run=going.run.id,
+                by=going.run.by,
+                reason=part.reason,
+                shown=going.shown[page],
+            )
         except EditError as error:
             return [_convert_edit_error(part, page, error)]
+        except PlaceChanged as error:
+            return [_create_edit_failed(part, page, error.code, error.message, error.hint)]
         return [_create_edit_found(part.index, page, one, suggestions) for one in made]
 
 
@@ -278,7 +293,7 @@ async def _request_reply(model: Model, going: _ActiveRun, budget: int) -> Reply:
     request = going.request
     several = load_prompt(f"several_{request.format}") if request.pages else ""
     instructions = load_prompt(request.format).replace("{several}", several)
-    shown = [VisibleDocument(name, str(suggestions.text)) for name, suggestions in going.pages.items()]
+    shown = [VisibleDocument(name, snapshot.text) for name, snapshot in going.shown.items()]
     shown[0] = VisibleDocument(shown[0].name, shown[0].text, request.selection)
     text = f"{build_context(shown, budget=budget)}\n\n{request.message}"
     return await model.reply(instructions, [UserMessage(text=text)], [], going.pieces.put_nowait)

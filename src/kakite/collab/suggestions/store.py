@@ -8,7 +8,6 @@ count as people: accepting one leaves all others as they are that do not change 
 
 from __future__ import annotations
 
-import re
 import secrets
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -16,14 +15,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from kakite.collab.shared_text import TrackedRange
 from kakite.collab.suggestions.minimal_diff import compute_minimal_diff
-from kakite.edit import Change, ChangeSet, Edit, EditError, EditFailure, apply
+from kakite.collab.suggestions.placement import (
+    Placement,
+    carry_placement,
+    find_placements,
+    shift_changes,
+)
+from kakite.edit import ChangeSet, Edit, EditError
 from kakite.errors import KakiteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kakite.collab.shared_text import SharedText
-    from kakite.edit import Match, Result
+    from kakite.collab.shared_text import SharedText, TextSnapshot
+    from kakite.edit import Change
 
 
 SuggestionStatus = Literal["pending", "accepted", "rejected", "changed"]
@@ -178,67 +183,9 @@ def decode_suggestion(data: Mapping[str, Any]) -> Suggestion:
     return Suggestion(**fields)
 
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-
-def find_placements(text: str, edit: Edit) -> list[tuple[TrackedRange, str, Match | None]]:
-    """Return where an edit lands: each place, what would stand there, and how it was found.
-
-    On a page that is blank an edit without SEARCH has its place: all of it.
-
-    Raises:
-        EditError: it has none.
-    """
-    if found := _SURROGATE.search(edit.replace):
-        raise EditError([_create_surrogate_failure(found.group())])
-    if (not text or text.isspace()) and not edit.search.strip() and edit.replace.strip():
-        return [(TrackedRange(0, len(text)), edit.replace.replace("\r\n", "\n"), None)]
-    result = _apply_edit(text, edit)
-    places: list[tuple[TrackedRange, str, Match | None]] = []
-    rest = list(result.changes.changes)
-    for match in sorted(result.matches, key=lambda match: match.start):
-        own = [change for change in rest if change.start <= match.end and change.end >= match.start]
-        rest = [change for change in rest if change not in own]
-        if own:
-            span = TrackedRange(min(match.start, own[0].start), max(match.end, own[-1].end))
-            inner = ChangeSet.of(span.end - span.start, _shift_changes(own, -span.start))
-            places.append((span, inner.apply(span.extract(text)), match))
-    return places
-
-
-def _apply_edit(text: str, edit: Edit) -> Result:
-    """Apply an edit. Where its SEARCH is no whole lines, as in prose, it may be one stretch within them.
-
-    Raises:
-        EditError: it has no place.
-    """
-    try:
-        return apply(text, [edit])
-    except EditError:
-        search = edit.search.removesuffix("\n")
-        at = text.find(search)
-        if not search.strip() or at < 0 or text.find(search, at + 1) >= 0:
-            raise
-        return apply(text, [replace(edit, search=search, replace=edit.replace.removesuffix("\n"), line=None)])
-
-
-def _create_surrogate_failure(char: str) -> EditFailure:
-    return EditFailure(
-        index=0,
-        code="not_encodable",
-        message=f"REPLACE holds half of a character, {char!r}",
-        hint="write the whole character",
-        found=ascii(char),
-    )
-
-
-def _shift_changes(changes: Iterable[Change], by: int) -> list[Change]:
-    return [Change(change.start + by, change.end + by, change.insert) for change in changes]
-
-
 def compute_changes(record: Suggestion) -> list[Change]:
     """Return a suggestion's changes over the whole text."""
-    return _shift_changes(compute_minimal_diff(record.search, record.replace).changes, record.span.start)
+    return shift_changes(compute_minimal_diff(record.search, record.replace).changes, record.span.start)
 
 
 def collide(one: Suggestion, other: Suggestion) -> bool:
@@ -305,9 +252,12 @@ def rebase_suggestion(record: Suggestion, text: str) -> RebasedSuggestion | None
         return None
     if len(places) != 1:
         return None
-    span, replaced, _ = places[0]
+    place = places[0]
     return RebasedSuggestion(
-        search=span.extract(text), replace=replaced, line=get_line_number(text, span.start), span=span
+        search=place.search,
+        replace=place.replace,
+        line=get_line_number(text, place.span.start),
+        span=place.span,
     )
 
 
@@ -371,13 +321,23 @@ class Suggestions:
         made = self._create_suggestions(replace(edit, all=False), run=run, by=by, reason=reason)
         return self._keep(made)[0]
 
-    def propose_each(self, edit: Edit, *, run: str, by: str, reason: str = "") -> list[Suggestion]:
+    def propose_each(
+        self, edit: Edit, *, run: str, by: str, reason: str = "", shown: TextSnapshot | None = None
+    ) -> list[Suggestion]:
         """Do the same with an edit that may be for every place (``Edit.all``): a suggestion for each.
+
+        Args:
+            edit: the edit.
+            run: what it belongs to.
+            by: who proposes it.
+            reason: why.
+            shown: the text that the edit was written for, if that is not the present one.
 
         Raises:
             EditError: it has no place.
+            PlaceChanged: people have changed the words that it replaces since they were shown.
         """
-        return self._keep(self._create_suggestions(edit, run=run, by=by, reason=reason))
+        return self._keep(self._create_suggestions(edit, run=run, by=by, reason=reason, shown=shown))
 
     def list_pending(self) -> list[Suggestion]:
         """Return all that are not settled, those of changed places among them, in the order of the text."""
@@ -504,7 +464,9 @@ class Suggestions:
         self.counts = {name: int(data["counts"][name]) for name in ("accepted", "rejected")}
         return self
 
-    def _create_suggestions(self, edit: Edit, *, run: str, by: str, reason: str) -> list[Suggestion]:
+    def _create_suggestions(
+        self, edit: Edit, *, run: str, by: str, reason: str, shown: TextSnapshot | None = None
+    ) -> list[Suggestion]:
         now = str(self.text)
         version = self.text.version
         return [
@@ -514,17 +476,25 @@ class Suggestions:
                 run=run,
                 by=by,
                 reason=reason,
-                search=span.extract(now),
-                replace=replaced,
-                match=match.level if match else "exact",
-                forgiven=match.forgiven if match else (),
+                search=place.search,
+                replace=place.replace,
+                match=place.match.level if place.match else "exact",
+                forgiven=place.match.forgiven if place.match else (),
                 version=version,
                 asked=edit,
-                span=span,
-                line=get_line_number(now, span.start),
+                span=place.span,
+                line=get_line_number(now, place.span.start),
             )
-            for span, replaced, match in find_placements(now, edit)
+            for place in self._find_placements(edit, shown)
         ]
+
+    def _find_placements(self, edit: Edit, shown: TextSnapshot | None) -> list[Placement]:
+        """Return where an edit lands in the present text."""
+        now = str(self.text)
+        if shown is None:
+            return find_placements(now, edit)
+        since = shown.changes
+        return [carry_placement(each, shown.text, since, now) for each in find_placements(shown.text, edit)]
 
     def _keep(self, made: list[Suggestion]) -> list[Suggestion]:
         self._open.update((record.id, record) for record in made)

@@ -214,7 +214,7 @@ async def test_on_a_telephone_one_settles_asks_and_comes_back(folder: Path) -> N
         small = await ann.tab.evaluate(
             "() => [...document.querySelectorAll('button')].filter((each) => each.checkVisibility())"
             ".map((each) => [each.id || each.className, each.getBoundingClientRect()])"
-            ".filter(([, { width, height }]) => width < 24 || height < 24).map(([name]) => name)"
+            ".filter(([, { width, height }]) => width < 44 || height < 44).map(([name]) => name)"
         )
         assert small == []
         row = [

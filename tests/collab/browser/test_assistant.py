@@ -87,6 +87,8 @@ async def test_an_edit_without_a_place_changes_nothing_and_is_shown_with_what_is
         made.speaker.says = said
         ann = await asked(made)
         failure = ann.tab.locator(".failure")
+        said = await failure.locator("summary").inner_text()
+        assert said == "An edit was not made. The page has such words, but not quite these."
         await failure.locator("summary").click()
         await failure.locator("pre", has_text="Never water tomatos at noon.").wait_for()
         assert await made.same(PAGE) == TEXT

@@ -3,7 +3,7 @@ import { ask, type PageRow, Refused, type Run, segment, type Suggestion } from "
 import { $, announce, button, el, say } from "./dom";
 import { fragment } from "./preview";
 import { follow, type Told } from "./stream";
-import { t, type Text } from "./texts";
+import { t, why, type Text } from "./texts";
 
 interface Around {
   page: () => string | null;
@@ -179,8 +179,8 @@ class Turn {
   private failure(data: Record<string, unknown>): void {
     const candidates = (Array.isArray(data["candidates"]) ? data["candidates"] : []) as Candidate[];
     this.failures.append(el("details", { class: "failure" },
-      el("summary", {}, say(el("strong", {}), "failureTitle"), ` ${String(data["message"] ?? data["code"] ?? "")}`),
-      !!data["hint"] && el("p", {}, String(data["hint"])),
+      el("summary", {}, say(el("strong", {}), "failureTitle"), " ", say(el("span", {}), why(String(data["code"])))),
+      el("div", {}, say(el("p", { class: "quiet" }), "failureWords"), el("p", {}, [data["message"], data["hint"]].filter(Boolean).join(" "))),
       candidates.length > 0 && el("div", {}, say(el("p", { class: "quiet" }), "closest"), ...candidates.slice(0, 5).map((each) =>
         el("figure", {}, say(el("figcaption", {}), "line", { n: each.line }), el("pre", {}, each.text))))));
     announce(t("failureTitle"));

@@ -105,7 +105,18 @@ const TABLE = {
   tokens: ["{input} tokens in, {output} out", "入力 {input}・出力 {output} トークン", "输入 {input}，输出 {output} 个 token"],
   editAt: ["Edit in line {n}", "{n} 行目を編集", "修改第 {n} 行"],
   editAtPage: ["Edit in {page}, line {n}", "{page} の {n} 行目を編集", "修改 {page} 第 {n} 行"],
-  failureTitle: ["An edit found no place", "編集箇所が見つかりません", "有一处修改未找到位置"],
+  why_not_found: ["The page has no such words.", "該当する文がページにありません。", "页面中没有这样的文字。"],
+  why_near_miss: ["The page has such words, but not quite these.", "似た文はありますが、一致しません。", "页面中有相似的文字，但不完全相同。"],
+  why_ambiguous: ["The words stand in several places, and it is not clear which is meant.", "同じ文が複数あり、どれを指すか分かりません。", "这些文字出现在多处，不清楚指哪一处。"],
+  why_changed: ["Somebody changed these words in the meantime.", "その間に誰かがこの文を変更しました。", "在此期间有人改动了这些文字。"],
+  why_already_applied: ["The page says this already.", "ページはすでにそうなっています。", "页面已是如此。"],
+  why_no_effect: ["It would change nothing.", "変更がありません。", "不会有任何改变。"],
+  why_no_such_page: ["It is for a page that was not part of the request.", "依頼に含まれないページへの編集です。", "它针对的页面不在请求之内。"],
+  why_page_unclear: ["It does not say for which page it is.", "どのページへの編集か分かりません。", "没有说明针对哪个页面。"],
+  why_too_many_edits: ["There were too many edits in one answer.", "一度の編集が多すぎます。", "一次回答的修改过多。"],
+  why_other: ["The assistant wrote it in a way that cannot be used.", "アシスタントの書き方が不正で使えません。", "助手的写法无法使用。"],
+  failureTitle: ["An edit was not made.", "編集できなかった箇所があります。", "有一处修改未能完成。"],
+  failureWords: ["What the assistant was told", "アシスタントへの説明", "告知助手的说明"],
   closest: ["Closest places", "近い箇所", "相近的位置"],
   keep: ["Keep", "残す", "保留"],
   revert: ["Revert", "取り消す", "还原"],
@@ -127,6 +138,12 @@ const TABLE = {
 } as const satisfies Record<string, readonly [string, string, string]>;
 
 export type Text = keyof typeof TABLE;
+
+/** Why an edit was not made, for people: the engine's own words are for the model. */
+export function why(code: string): Text {
+  const text = `why_${code}`;
+  return text in TABLE ? (text as Text) : "why_other";
+}
 export const LANGUAGES = { en: "English", ja: "日本語", zh: "中文" } as const;
 export type Language = keyof typeof LANGUAGES;
 

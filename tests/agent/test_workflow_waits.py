@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio.lowlevel
 import pytest
 
 from kakite.agent.worker.workflow import RETRY_DELAYS
@@ -13,7 +14,7 @@ YEARS = 10 * 365 * 86_400.0  # s
 
 
 async def test_a_provider_that_wants_years_is_told_to_the_person() -> None:
-    steps = Steps(advance=[{**DOWN, "after": YEARS}, {**DOWN, "after": YEARS}, DONE])
+    steps = Steps(advance=[{**DOWN, "after": YEARS}, DONE])
     async with told(steps) as client:
 
         async def waits() -> bool:
@@ -21,9 +22,6 @@ async def test_a_provider_that_wants_years_is_told_to_the_person() -> None:
 
         await until(waits)
         client.advance(10 * sum(RETRY_DELAYS))  # seven hours
-
-        async def asks() -> bool:
-            standing = await client.describe(START["id"])
-            return standing.topic.startswith("answer-") or standing.state == "done"
-
-        await until(asks)
+        for _ in range(200):
+            await anyio.lowlevel.checkpoint()
+        assert (await client.describe(START["id"])).topic != "pause"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from tests.models.test_retry import HELLO, Failing
 
 from kakite.models import errors
 from kakite.models.retry import ModelRetry, RetryingModel
-from tests.models.test_retry import HELLO, Failing
 
 pytestmark = pytest.mark.anyio
 
 
-class Stopped(Exception):
+class StopWaitingError(Exception):
     """The wait that was looked for is planned."""
 
 
@@ -23,7 +23,7 @@ async def test_a_server_that_was_busy_and_is_started_anew_is_waited_for() -> Non
 
     def stop(retry: ModelRetry) -> None:
         if retry.error.code == "model_unreachable":
-            raise Stopped
+            raise StopWaitingError
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StopWaitingError):
         await RetryingModel(Failing(failures), 600.0, stop).reply("", HELLO, [])

@@ -110,7 +110,7 @@ def _list_served_models(
         answer = httpx2.get(f"{address.rstrip('/')}/models", headers=headers, timeout=_SERVER_TIMEOUT)
         answer.raise_for_status()
         names = sorted(_iter_names(answer.json()))
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError) as error:
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         return UnreachableServer(provider=provider.name, address=address, reason=reason)
     return [KnownModel(name=f"{provider.name}:{name}") for name in names]
@@ -127,6 +127,9 @@ def _iter_names(answer: object) -> Iterator[str]:
 def _print_table(found: list[KnownModel]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from kakite.terminal_text import escape_one_line
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("model", overflow="fold")
@@ -134,7 +137,12 @@ def _print_table(found: list[KnownModel]) -> None:
         table.add_column(title, justify="right")
     for each in found:
         window = f"{each.context_window:,}" if each.context_window else ""
-        table.add_row(each.name, window, _format_price(each.input_price), _format_price(each.output_price))
+        table.add_row(
+            Text(escape_one_line(each.name)),
+            window,
+            _format_price(each.input_price),
+            _format_price(each.output_price),
+        )
     if found:
         Console(soft_wrap=False).print(table)
 

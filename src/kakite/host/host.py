@@ -38,6 +38,7 @@ from kakite.host.result_limits import remove_old_results, truncate_result
 from kakite.host.server.client_features import HostContext
 from kakite.host.server.server import STOP_LIMIT, Server, ServerError, stop_all
 from kakite.host.tool_names import assign_tool_names, get_server_prefix, suggest_server
+from kakite.terminal_text import escape_one_line
 from kakite.tools.arguments import ToolError, suggest_name, to_error_result
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
@@ -54,13 +55,12 @@ _T = TypeVar("_T")
 _THREAD_THRESHOLD = 500  # tools, from which on they are put together in a thread
 
 _BOILERPLATE_LINE = re.compile(
-    r"\+(?:\w+Schema\.)"
-    r"(?:\S+\.)?"
-    r'(?:\$schema: "https?://json-schema\.org/[\w/.#-]*"|additionalProperties: (?:true|false)'
-    r'|required\[\d+\]: "[\w.-]{1,40}")'
-    r'|\+\w+Schema\.type: "object"'
+    r"(?P<object>\+(?:input|output)Schema\.(?:\S+\.)?)"
+    r'(?:\$schema: "https?://json-schema\.org/draft(?:/2019-09|/2020-12|-0[4-7])/schema#?"'
+    r'|additionalProperties: (?:true|false)|(?<=Schema\.)type: "object"'
+    r'|required\[\d+\]: "(?P<required>[\w.-]+)")'
 )
-"""Lines of a new definition that tell a person nothing. All others are shown: they are agreed to."""
+"""Lines of a new definition that tell a person nothing, if other lines have the names in them."""
 
 ServerState = Literal["ready", "failed", "needs_consent", "quarantined", "disabled"]
 
@@ -452,8 +452,24 @@ def describe_changes(tool: GatedTool) -> str:
             return diff
         case ConsentMissing():
             lines = format_difference({}, canonicalize_definition(tool.definition.raw)).splitlines()
-            added = (line for line in lines[2:] if line.startswith("+"))
-            return "\n".join(line for line in added if not _BOILERPLATE_LINE.fullmatch(line))
+            return "\n".join(_list_telling_lines([line for line in lines[2:] if line.startswith("+")]))
+
+
+def _list_telling_lines(added: list[str]) -> list[str]:
+    """Return the lines without those that tell nothing new: every word of the definition stays in one."""
+    found = {line: _BOILERPLATE_LINE.fullmatch(line) for line in added}
+    told = "\n".join(["", *(line for line, boilerplate in found.items() if boilerplate is None)])
+
+    def is_told(line: str) -> bool:
+        boilerplate = found[line]
+        if boilerplate is None:
+            return True
+        place, required = boilerplate["object"], boilerplate["required"]
+        if required is not None:
+            return not re.search(rf"\n{re.escape(f'{place}properties.{required}')}[.:\[]", told)
+        return place.count(".") > 1 and f"\n{place}" not in told
+
+    return [line for line in added if is_told(line)]
 
 
 def _compute_shown_digest(entry: ServerEntry, tools: Sequence[GatedTool]) -> str:
@@ -465,7 +481,7 @@ def _build_started_info(entry: ServerEntry, tools: tuple[GatedTool, ...]) -> Ser
     odd = list_waiting_tools(one)
     if not odd:
         return one
-    names = ", ".join(f"`{tool.definition.tool.name}`" for tool in odd)
+    names = ", ".join(f"`{escape_one_line(tool.definition.tool.name)}`" for tool in odd)
     at_first = all(isinstance(tool.standing, ConsentMissing) for tool in tools)
     told = "you did not agree to its tools yet" if at_first else "new or changed since they were accepted"
     return replace(

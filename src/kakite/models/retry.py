@@ -71,6 +71,7 @@ class RetryingModel:
             try:
                 reply = await self._model.reply(instructions, messages, tools, *listeners)
             except ModelError as error:
+                self._has_answered |= error.code != _UNREACHABLE
                 since = since or time.monotonic()
                 failures, bad = failures + 1, bad + (error.code == _BAD_REPLY)
                 wait = self._plan_wait(error, time.monotonic() - since, failures)

@@ -84,9 +84,11 @@ class EditorCommands:
         points = session.run.points
         if not number:
             return _list_points(points)
-        if not number.isdecimal() or not 1 <= int(number) <= len(points):
+        if not number.isdecimal() or len(number) > 9 or not 1 <= int(number) <= len(points):
             raise SessionError(
-                f"there is no message {number} to go back to", hint="/rewind lists them", code="no_such_point"
+                f"there is no message {number[:20]} to go back to",
+                hint="/rewind lists them",
+                code="no_such_point",
             )
         point = points[int(number) - 1]
         if not what:
@@ -97,7 +99,8 @@ class EditorCommands:
             )
         files, conversation = _REWOUND[what]
         done = await session.rewind(point, files=files, conversation=conversation)
-        self._restored = done
+        if files:
+            self._restored = done
         told = [f"Back to before: {_quote(point.text)}"]
         if done is not None:
             told[0] += f" ({_count_files(done)}; `/undo` takes that back)"

@@ -46,6 +46,7 @@ from kakite.tools.toolset import JsonObject
 
 RETRY_DELAYS: Final = (5.0, 15.0, 60.0, 180.0, 600.0, 600.0, 600.0, 600.0)
 """Seconds between two attempts at what failed outside, about three quarters of an hour in all."""
+_LONGEST_DELAY: Final = 3_600.0  # s; a server that asks for years must not keep the task from the person
 POLL_INTERVAL: Final = 5
 """Replies of the model between two looks for what people have written meanwhile."""
 REPORT_INTERVAL: Final = 10
@@ -305,7 +306,8 @@ class _TaskWorkflow:
                 return result
             self._public["error"] = _to_error_view(error)
             await self._publish()
-            after = max(pause, cast("JsonObject", result).get("after") or 0.0)
+            asked = cast("JsonObject", result).get("after") or 0.0
+            after = max(pause, min(asked, _LONGEST_DELAY))
             await self._context.wait_for_signal(_TIMER_TOPIC, after, unless=self._stop)
         return await self._execute(kind, value)
 

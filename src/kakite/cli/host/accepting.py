@@ -151,6 +151,6 @@ def _format_question(look: ServerInfo) -> str:
     name = look.entry.name
     if not look.tools:
         return f"Agree to {name} as it is now?"
-    tools = [tool.definition.tool.name for tool in list_waiting_tools(look)]
+    tools = [escape_one_line(tool.definition.tool.name) for tool in list_waiting_tools(look)]
     more = f" and {len(tools) - _NAMED_TOOLS} more" if len(tools) > _NAMED_TOOLS else ""
     return f"Accept these tools of {name} as shown: {', '.join(tools[:_NAMED_TOOLS])}{more}?"

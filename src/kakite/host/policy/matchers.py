@@ -90,14 +90,19 @@ _DEFAULT_CONTEXT = PathContext()
 
 _SUBCOMMAND_PROGRAMS = re.compile(
     r"git|npm|pnpm|yarn|cargo|go|make|just|docker|podman|kubectl|uv|pip|poetry|hatch|tox|nox|dotnet|gradle"
-    r"|mvn|bundle|mix|swift|zig|apt|apt-get|brew|systemctl"
+    r"|mvn|bundle|mix|swift|zig|apt|apt-get|brew|systemctl|gh|glab|terraform|tofu|helm|aws|gcloud|az|nix"
+    r"|pdm|rye|pipenv|conda|mamba|rustup|dnf|yum|snap|flatpak|heroku|fly|vercel|pulumi|ansible"
 )
 """Programs of which the first word says what they do: a rule for all of them would be too wide."""
 _WHOLE_COMMAND = re.compile(
     r"(python|pypy|node|perl|ruby|php|lua|deno|bun|npx|uvx|pipx)[\d.]*"
     r"|rm|mv|cp|dd|ln|chmod|chown|kill|pkill|killall|curl|wget|scp|rsync|tee|truncate"
+    r"|ssh|mosh|find|fd|tar|sed|[gmn]?awk|nix-shell|n?vim?|ex|emacs|ed|script|expect|gdb|tmux|screen|parallel"
+    r"|watch|entr|psql|mysql|sqlite3|unshare|nsenter|chroot|bwrap|firejail|systemd-run|at|crontab"
 )
 """Programs that run, remove or send what their words say: a rule is for the whole command."""
+_RUNNERS = {"run", "exec", "dlx", "x", "compose", "start", "debug", "create"}
+"""Words of programs with sub-commands after which another program, or its name, follows."""
 _GLOB_SIGNS = re.compile(r"[*?\[]")
 
 
@@ -122,7 +127,7 @@ def _choose_prefix(argv: list[str]) -> list[str]:
     if _is_doubtful(argv) or _WHOLE_COMMAND.fullmatch(program):
         return argv
     if _SUBCOMMAND_PROGRAMS.fullmatch(program):
-        return argv if first and first[0].startswith("-") else argv[:2]
+        return argv if first and (first[0].startswith("-") or first[0] in _RUNNERS) else argv[:2]
     return argv[:1]
 
 
@@ -189,7 +194,10 @@ def _match_possibly(predicate: str | PathGlob, value: object, place: PathContext
         case str():
             return match_text(predicate, value)
         case PathGlob(glob):
-            return MatchResult.PERHAPS if _is_ambiguous_path(value) else _match_path(glob, value, place)
+            doubtful = _is_ambiguous_path(value) or (
+                ("$" in value or "`" in value) and _is_expandable(value, place)
+            )
+            return MatchResult.PERHAPS if doubtful else _match_path(glob, value, place)
         case _:
             assert_never(predicate)
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_number_of_thousands_of_digits_is_no_point() -> None:
     session = cast("Any", SimpleNamespace(is_running=False, run=SimpleNamespace(points=())))
-    view = SimpleNamespace(send=print)
+    view = cast("Any", SimpleNamespace(send=print))
     with pytest.raises(KakiteError):
         await EditorCommands(view).run(session, "/rewind " + "9" * 5000)
 
@@ -38,7 +38,7 @@ async def test_going_back_in_the_conversation_alone_leaves_the_files_to_undo() -
             is_running=False, run=SimpleNamespace(points=(point,)), rewind=rewind, undo_rewind=undo_rewind
         ),
     )
-    commands = EditorCommands(SimpleNamespace(send=print))
+    commands = EditorCommands(cast("Any", SimpleNamespace(send=print)))
     assert await commands.run(session, "/rewind 1 files")
     assert await commands.run(session, "/rewind 1 conversation")
     assert await commands.run(session, "/undo")

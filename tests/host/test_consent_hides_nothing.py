@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types as mcp
 import pytest
 
-from kakite.cli.host.accepting import _format_question
+from kakite.cli.host.accepting import _format_question  # pyright: ignore[reportPrivateUsage]
 from kakite.cli.host.output import render_server_rows
 from kakite.host.config.model import ServerEntry, SourceLocation, StdioServer
 from kakite.host.consent.gate import GatedTool
@@ -45,7 +45,7 @@ def test_the_name_of_a_tool_makes_no_line_of_its_own() -> None:
     tool = gated("a\n    forged: ready")
     look = ServerInfo(entry=entry, state="quarantined", tools=(tool,), reason="", digest="d")
     assert "\n" not in _format_question(look)
-    from kakite.host.host import _build_started_info
+    from kakite.host.host import _build_started_info  # pyright: ignore[reportPrivateUsage]
 
     shown = "\n".join(render_server_rows(_build_started_info(entry, (tool,)), err=False))
     assert not any(line.strip().startswith("forged") for line in shown.splitlines())

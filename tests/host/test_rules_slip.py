@@ -38,6 +38,8 @@ def test_a_path_that_a_server_may_expand_is_asked_about_where_a_rule_denies(
         ("ssh host ls", "ssh other rm -rf /"),
         ("find . -name x", "find / -delete"),
         ("find . -name x", "find . -exec rm -rf x +"),
+        ("find . -name x", "find . -name x -delete"),
+        ("sed -n 1p a", "sed -n 1p a -i b"),
         ("tar tf x", "tar xf x --to-command=sh"),
         ("sed -n 1p a", "sed -i d a"),
         ("terraform plan", "terraform destroy -auto-approve"),

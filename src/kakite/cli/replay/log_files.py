@@ -20,7 +20,7 @@ _MAX_HEAD = 20  # lines that may stand before one that tells whose transcript it
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class TranscriptSource:
     """A program whose transcripts are read."""
 
     name: str
@@ -40,9 +40,11 @@ class Client:
 
 
 CLIENTS = (
-    Client("claude-code", ".claude/projects", "CLAUDE_CONFIG_DIR", is_claude_code, read_claude_code),
-    Client("codex", ".codex/sessions", "CODEX_HOME", is_codex, read_codex),
-    Client("pi", ".pi/agent/sessions", "PI_CODING_AGENT_DIR", is_pi, read_pi),
+    TranscriptSource(
+        "claude-code", ".claude/projects", "CLAUDE_CONFIG_DIR", is_claude_code, read_claude_code
+    ),
+    TranscriptSource("codex", ".codex/sessions", "CODEX_HOME", is_codex, read_codex),
+    TranscriptSource("pi", ".pi/agent/sessions", "PI_CODING_AGENT_DIR", is_pi, read_pi),
 )
 
 
@@ -73,7 +75,7 @@ def find_logs(paths: Iterable[str]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def read_log(path: Path, counts: LineCounts) -> tuple[Client | None, Iterator[RecordedEdit]]:
+def read_log(path: Path, counts: LineCounts) -> tuple[TranscriptSource | None, Iterator[RecordedEdit]]:
     """Return whose transcript a file is, and its edits, which are read as they are asked for."""
     entries = _iter_entries(path, counts)
     head: list[Json] = []

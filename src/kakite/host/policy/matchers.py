@@ -97,10 +97,13 @@ _SUBCOMMAND_PROGRAMS = re.compile(
 _WHOLE_COMMAND = re.compile(
     r"(python|pypy|node|perl|ruby|php|lua|deno|bun|npx|uvx|pipx)[\d.]*"
     r"|rm|mv|cp|dd|ln|chmod|chown|kill|pkill|killall|curl|wget|scp|rsync|tee|truncate"
-    r"|ssh|mosh|find|fd|tar|sed|[gmn]?awk|nix-shell|n?vim?|ex|emacs|ed|script|expect|gdb|tmux|screen|parallel"
-    r"|watch|entr|psql|mysql|sqlite3|unshare|nsenter|chroot|bwrap|firejail|systemd-run|at|crontab"
 )
 """Programs that run, remove or send what their words say: a rule is for the whole command."""
+_UNSAFE_PROGRAMS = re.compile(
+    r"ssh|mosh|find|fd|tar|sed|[gmn]?awk|nix-shell|n?vim?|ex|emacs|ed|script|expect|gdb|tmux|screen|parallel"
+    r"|watch|entr|psql|mysql|sqlite3|unshare|nsenter|chroot|bwrap|firejail|systemd-run|at|crontab"
+)
+"""Programs that one more word lets run or remove anything (``find . -delete``): no beginning is safe."""
 _RUNNERS = {"run", "exec", "dlx", "x", "compose", "start", "debug", "create"}
 """Words of programs with sub-commands after which another program, or its name, follows."""
 _GLOB_SIGNS = re.compile(r"[*?\[]")
@@ -114,6 +117,8 @@ def suggest_command_prefix(value: object) -> CommandPrefix | None:
     joined = _join_command(value)
     commands = None if joined is None else _parse_commands(joined)
     if joined is None or not joined.isascii() or commands is None or len(commands) != 1 or not commands[0]:
+        return None
+    if _UNSAFE_PROGRAMS.fullmatch(_get_program_name(commands[0][0])):
         return None
     words = _choose_prefix(commands[0])
     prefix = CommandPrefix(" ".join(shlex.quote(_GLOB_SIGNS.sub(r"[\g<0>]", word)) for word in words))

@@ -259,7 +259,7 @@ def _run_debate(wish: DebateOptions, transcript: Path | None, *, asks: bool, as_
 def _finish(evening: DebateSession, *, as_json: bool, interrupted: bool = False) -> None:
     """Write the transcript, and tell what is left of the debate."""
     gone = (OSError,) if interrupted else ()  # the terminal, perhaps: then nobody is told
-    with _ignore_signals():
+    with _ignore_signals(restore=not interrupted):
         if interrupted and not as_json and evening.wish.transcript:
             with suppress(*gone):
                 typer.echo("\nwriting the transcript …", err=True)
@@ -269,15 +269,19 @@ def _finish(evening: DebateSession, *, as_json: bool, interrupted: bool = False)
 
 
 @contextmanager
-def _ignore_signals() -> Generator[None]:
-    """Let no second Ctrl-C, and no signal that ends programs, cut short what takes a second or two."""
+def _ignore_signals(*, restore: bool) -> Generator[None]:
+    """Let no second Ctrl-C, and no signal that ends programs, cut short what takes a second or two.
+
+    Without ``restore`` they stay ignored: a process that is about to exit with 130 would die of one instead.
+    """
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if restore:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _print_end(evening: DebateSession, *, as_json: bool, interrupted: bool) -> None:

@@ -69,6 +69,7 @@ class SandboxRemote:
         self._mirror = mirror
         self._branch = branch
         self._read_only = read_only
+        self._accepts_pushes = not read_only
         self._arrived: list[str] = []
         self._places = asyncio.Semaphore(MAX_CONNECTIONS)
         # Held by whoever receives: what comes in waits on the host's disk until it is judged.
@@ -82,6 +83,11 @@ class SandboxRemote:
         """Return the commits that came from inside, and are real, since this was asked last."""
         arrived, self._arrived = tuple(self._arrived), []
         return arrived
+
+    async def accept_pushes(self, *, accepted: bool) -> None:
+        """Take pushes from inside from now on, or refuse them; one that is being judged is waited for."""
+        async with self._moving:
+            self._accepts_pushes = accepted and not self._read_only
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection to its end."""
@@ -153,6 +159,8 @@ class SandboxRemote:
         """Return the commit to be pushed, or why nothing is."""
         if self._read_only:
             return "", "nothing is pushed in this run: commit the work, and leave it here"
+        if not self._accepts_pushes:
+            return "", "Kakite is checking and pushing the work: nothing else is pushed meanwhile"
         lines = [line.split(" ") for line in moves.splitlines()]
         if len(lines) != 1 or lines[0][-1] != f"refs/heads/{self._branch}":
             return "", f"only `{self._branch}` may be pushed from here: git push origin HEAD:{self._branch}"

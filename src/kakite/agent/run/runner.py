@@ -130,6 +130,9 @@ async def _create_worktree(
         await checkout.create(history)
 
 
+_PUBLISH_ACTIONS = (machine.CommitAction, machine.CleanCheckAction, machine.PushAction)
+
+
 class RunSession:
     """One run in progress: executes the actions of the state machine."""
 
@@ -190,6 +193,8 @@ class RunSession:
         ``meanwhile`` is called when the model is asked, for what can be done until it has answered.
         """
         await self.turns.finish_recording_usage(run)
+        # From the commit on, what a command that was left running pushes would pass for what was checked.
+        await self._parts.relay.accept_pushes(accepted=not isinstance(action, _PUBLISH_ACTIONS))
         match action:
             case machine.ModelRequestAction():
                 return await self.turns.ask_model(run, meanwhile)
@@ -272,6 +277,7 @@ class RunSession:
 
     async def _check_commit(self, run: RunState, check: str) -> RunState:
         await self._checkout.abort_rebase()  # of a process that ended in the middle of one
+        run = await self._rebase_onto_draft(run)
         await self._checkout.send_head(run.base, self._parts.mirror)
         if await self._parts.mirror.get_outgoing() != run.commit:
             return replace(run, phase="inspect")  # something changed the branch since it was inspected
@@ -285,7 +291,9 @@ class RunSession:
     async def _push(self, run: RunState) -> RunState:
         branch = run.task.branch
         await self._checkout.abort_rebase()  # of a process that ended in the middle of one
-        run = await self._rebase_onto_draft(run)
+        moved = await self._rebase_onto_draft(run)
+        if moved.commit != run.commit:
+            return moved  # what was checked is another commit: the check is due again
         await self._checkout.send_head(run.base, self._parts.mirror)
         if await self._parts.mirror.get_outgoing() != run.commit:
             return replace(run, phase="inspect")  # something changed the branch since it was inspected

@@ -302,10 +302,11 @@ def build_run_result(run: RunState) -> RunResult:
 def get_check_result(run: RunState) -> bool | None:
     """Return whether the check went well the last time; None: none was named, or it did not run.
 
-    Only a clean checkout shows that it goes well: where the model works, its commands can forge that.
+    Only a clean checkout of the run's commit shows that it goes well: where the model works, its commands can
+    forge that.
     """
     last = find_last_check(run)
-    if last is None or last.code or (last.ok and not last.commit):
+    if last is None or last.code or (last.ok and not (last.commit and last.commit == run.commit)):
         return None
     return last.ok
 

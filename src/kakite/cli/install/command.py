@@ -98,6 +98,8 @@ def _show(diffs: dict[Path, str], *, err: bool) -> None:
 def _tell_notes(plan: Plan) -> None:
     from kakite.terminal_text import escape_control
 
+    for path in plan.links:
+        typer.echo(escape_control(f"`{path}` is a link; `{path.resolve()}` is written"), err=True)
     for note in plan.notes:
         typer.echo(escape_control(note), err=True)
 

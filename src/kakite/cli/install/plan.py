@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from kakite import state_files
+from kakite.cli.client_setup import get_user_file
 from kakite.cli.install.clients import Place, WantedFile, list_wanted
 from kakite.cli.install.json_entries import (
     Entry,
@@ -18,7 +22,7 @@ from kakite.cli.install.json_entries import (
     get_value,
     remove_entry,
 )
-from kakite.cli.install.record import FileRecord, find_records, load_records, save_records, to_file
+from kakite.cli.install.record import FileRecord, find_records, is_alike, load_records, save_records, to_file
 from kakite.cli.install.toml_block import TomlError, add_block, parse_toml, remove_block
 from kakite.edit import Change, ChangeSet
 from kakite.errors import ExternalError, KakiteError
@@ -62,6 +66,11 @@ class Plan:
     files: tuple[PlannedFile, ...]
     notes: tuple[str, ...] = ()
     """What is left as it is, in words."""
+
+    @property
+    def links(self) -> tuple[Path, ...]:
+        """The files that change and are links: what they lead to is written."""
+        return tuple(each.path for each in self.changes if each.path.is_symlink())
 
     @property
     def changes(self) -> tuple[PlannedFile, ...]:
@@ -189,8 +198,10 @@ def _load(environ: Mapping[str, str]) -> dict[str, FileRecord]:
 
 
 def _make_record(place: Place) -> FileRecord:
-    project = str(place.project.resolve()) if place.scope == "project" else ""
-    return FileRecord(client=place.client, scope=place.scope, project=project)
+    if place.scope == "project":
+        return FileRecord(client=place.client, scope=place.scope, project=str(place.project.resolve()))
+    home = str(get_user_file(place.client, place.environ))
+    return FileRecord(client=place.client, scope=place.scope, home=home)
 
 
 def _guess_record(place: Place, wanted: WantedFile) -> FileRecord:
@@ -202,10 +213,16 @@ def _guess_record(place: Place, wanted: WantedFile) -> FileRecord:
 def _plan_file(place: Place, wanted: WantedFile, known: FileRecord | None, notes: list[str]) -> PlannedFile:
     data = _read(wanted.path)
     text = _decode(wanted.path, data)
-    base = known if known and _is_still_there(known, text) else _make_record(place)
+    base = _make_record(place)
+    if known and _is_still_there(known, text):
+        if not is_alike(known, base):
+            raise _make_shared_error(wanted.path, known)
+        base = known
     if data is None:
         folders = known.folders if known else ()
         base = replace(base, is_created=True, folders=folders or _list_missing_folders(wanted.path))
+    elif _is_blank(text):
+        base = replace(base, blank=text)
     with _Explaining(wanted.path):
         if wanted.text:
             draft, record = _plan_text(wanted, _Draft.of(text), base, is_there=data is not None)
@@ -214,7 +231,12 @@ def _plan_file(place: Place, wanted: WantedFile, known: FileRecord | None, notes
         else:
             draft, record = _plan_entries(wanted, _Draft.of(text), base, notes)
     after = data if draft.text == text else draft.text.encode()
+    _check_writable(wanted.path, data, after)
     return PlannedFile(path=wanted.path, before=data, after=after, changes=draft.changes, record=record)
+
+
+def _is_blank(text: str) -> bool:
+    return not text.removeprefix("\ufeff").strip(" \t\r\n")
 
 
 def _is_still_there(known: FileRecord, text: str) -> bool:
@@ -225,7 +247,7 @@ def _is_still_there(known: FileRecord, text: str) -> bool:
         value = jsonc.parse(text).value
     except jsonc.JsoncError:
         return bool(text)
-    return any(_find(value, each.path) is not None for each in known.entries)
+    return any(_find(value, each.path) is not _NOTHING for each in known.entries)
 
 
 _Outcome = tuple[_Draft, FileRecord | None]
@@ -254,7 +276,7 @@ def _plan_block(wanted: WantedFile, draft: _Draft, base: FileRecord) -> _Outcome
             draft = draft.then(remove_block(draft.text, base.block, wanted.server))
             value = parse_toml(draft.text)
     found = _find(value, wanted.server)
-    if found is None:
+    if found is _NOTHING:
         change, written = add_block(draft.text, wanted.block)
         return draft.then(change), replace(base, block=written)
     if found != get_value(parse_toml(wanted.block), wanted.server):
@@ -267,39 +289,61 @@ def _get_newline(text: str) -> str:
 
 
 def _plan_entries(wanted: WantedFile, draft: _Draft, base: FileRecord, notes: list[str]) -> _Outcome:
-    if not draft.text:
-        draft = draft.then(_replace_all("", "{}\n"))
+    if _is_blank(draft.text):
+        draft = draft.then(_replace_all(draft.text, "{}\n"))
     kept: list[Entry] = []
     for entry in base.entries:
-        if any(_is_same(entry, each) for each in wanted.entries):
+        if any(_is_part(entry, each) for each in wanted.entries):
             kept.append(entry)
             continue
         with suppress(LookupError):
             draft = draft.then(remove_entry(draft.text, entry))
     for entry in wanted.entries:
         found = _find(jsonc.parse(draft.text).value, entry.path)
-        if found == entry.value or (entry.is_items and find_items(found, entry.value) is not None):
+        missing = _list_missing_items(found, entry) if entry.is_items else entry.value
+        if found == entry.value or (entry.is_items and not missing):
             continue
-        if found is not None and not entry.is_items:
+        if found is not _NOTHING and not entry.is_items:
             if entry.path == wanted.server:
                 raise _make_server_error(wanted, draft.text)
             notes.append(f"`{'.'.join(entry.path)}` in `{wanted.path}` is yours and stays as it is")
             continue
-        change, written = add_entry(draft.text, entry)
+        change, written = add_entry(draft.text, replace(entry, value=missing))
         draft = draft.then(change)
-        kept = [*(each for each in kept if each.path != entry.path), written]
+        kept.append(written)
     return draft, replace(base, entries=tuple(kept)) if kept else None
 
 
-def _is_same(one: Entry, other: Entry) -> bool:
-    return (one.path, one.value, one.is_items) == (other.path, other.value, other.is_items)
+def _is_part(known: Entry, wanted: Entry) -> bool:
+    """Return whether an entry that was written is still wanted: as it is, or as some of the items."""
+    if (known.path, known.is_items) != (wanted.path, wanted.is_items):
+        return False
+    return set(known.value) <= set(wanted.value) if known.is_items else known.value == wanted.value
+
+
+def _list_missing_items(found: object, entry: Entry) -> list[object]:
+    there = cast("list[object]", found) if isinstance(found, list) else []
+    return [each for each in entry.value if each not in there]
+
+
+_NOTHING = object()
+"""What is where a key leads nowhere: ``null`` is something."""
 
 
 def _find(value: object, path: Sequence[str]) -> object:
     try:
         return get_value(value, path)
     except LookupError:
-        return None
+        return _NOTHING
+
+
+def _make_shared_error(path: Path, known: FileRecord) -> InstallError:
+    scope = f"project {known.project}" if known.project else known.scope
+    return InstallError(
+        f"`{path}` is the file into which `kakite install {known.client}` wrote for another place ({scope})",
+        hint="two places share this file, by a link perhaps: uninstall the other one first",
+        code="client_file_unclear",
+    )
 
 
 def _make_server_error(wanted: WantedFile, text: str) -> InstallError:
@@ -323,10 +367,14 @@ def _plan_removal(path: Path, record: FileRecord, notes: list[str], *, is_guess:
         with _Explaining(path):
             draft = _take_out(path, record, draft, notes, is_guess=is_guess)
     is_ours = record.is_created or bool(record.text)
-    is_gone = data is None or (is_ours and draft.text != text and "".join(draft.text.split()) in {"", "{}"})
+    is_empty = draft.text != text and "".join(draft.text.split()) in {"", "{}"}
+    is_gone = data is None or (is_ours and is_empty)
     if is_gone and draft.text:
         draft = draft.then(_replace_all(draft.text, ""))
+    elif is_empty and record.blank is not None:
+        draft = draft.then(_replace_all(draft.text, record.blank))
     after = None if is_gone else data if draft.text == text else draft.text.encode()
+    _check_writable(path, data, after)
     folders = record.folders
     if is_guess and record.text:
         folders = (str(path.parent),)
@@ -349,7 +397,7 @@ def _take_out(path: Path, record: FileRecord, draft: _Draft, notes: list[str], *
             draft = _take_items(entry, draft, is_guess=is_guess)
         elif found == entry.value:
             draft = draft.then(remove_entry(draft.text, entry))
-        elif found is not None:
+        elif found is not _NOTHING:
             draft = _leave(path, draft, notes, is_guess=is_guess)
     return draft
 
@@ -360,7 +408,7 @@ def _take_block(path: Path, block: str, draft: _Draft, notes: list[str], *, is_g
     try:
         return draft.then(remove_block(draft.text, block, server))
     except LookupError:
-        if _find(parse_toml(draft.text), server) is None:
+        if _find(parse_toml(draft.text), server) is _NOTHING:
             return draft
         return _leave(path, draft, notes, is_guess=is_guess)
 
@@ -413,7 +461,10 @@ class _Explaining:
 
 def _read(path: Path) -> bytes | None:
     try:
-        with path.open("rb") as file:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # of a FIFO nothing is waited for
+        with os.fdopen(opened, "rb") as file:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                raise FileAccessError(f"`{path}` is no regular file", hint="move it away, then try again")
             data = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         return None
@@ -422,6 +473,12 @@ def _read(path: Path) -> bytes | None:
     if len(data) > _MAX_BYTES:
         raise FileAccessError(f"`{path}` is too large", hint="add the server with the client's own command")
     return data
+
+
+def _check_writable(path: Path, before: bytes | None, after: bytes | None) -> None:
+    """Refuse a file that its owner has made read-only: replacing it would pass over that."""
+    if before is not None and before != after and not path.stat().st_mode & 0o222:
+        raise FileAccessError(f"`{path}` is read-only", hint=f"chmod u+w {shlex.quote(str(path))}")
 
 
 def _decode(path: Path, data: bytes | None) -> str:

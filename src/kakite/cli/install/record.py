@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,10 +25,14 @@ class FileRecord:
     scope: str
     project: str = ""
     """The folder of the project, if the file is one of a project."""
+    home: str = ""
+    """The client's own file of the person, which a variable of the environment may move."""
     entries: tuple[Entry, ...] = ()
     block: str = ""
     text: str = ""
     is_created: bool = False
+    blank: str | None = None
+    """The text of before, where there was a file with nothing in it."""
     folders: tuple[str, ...] = ()
     """The folders that were made for it, the outermost first."""
 
@@ -76,10 +81,14 @@ def _to_record(stored: dict[str, Any]) -> FileRecord:
 
 def find_records(records: Records, like: FileRecord) -> list[str]:
     """Return the files that were written for the same client, in the same scope and project."""
-    wanted = (like.client, like.scope, like.project)
-    return [path for path, each in records.items() if (each.client, each.scope, each.project) == wanted]
+    return [path for path, each in records.items() if is_alike(each, like)]
+
+
+def is_alike(one: FileRecord, other: FileRecord) -> bool:
+    """Return whether both are of the same client, in the same scope and project."""
+    return all(getattr(one, name) == getattr(other, name) for name in ("client", "scope", "project", "home"))
 
 
 def to_file(path: Path) -> str:
     """Return the file itself, also where the path is a link to it."""
-    return str(path.resolve())
+    return os.path.realpath(path)  # of links in circles it says nothing: whoever reads the file is told

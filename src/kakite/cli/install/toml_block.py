@@ -21,13 +21,13 @@ class TomlError(ValueError):
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return what the text holds.
+    """Return what the text holds; numbers with a point, ``nan`` too, as they are written.
 
     Raises:
         TomlError: it is no TOML.
     """
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))
+        return tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         found = re.search(r"line (\d+)", str(error))
         line = int(found[1]) if found else text.count("\n") + 1

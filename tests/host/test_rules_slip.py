@@ -17,7 +17,17 @@ from kakite.host.policy.matchers import (
 )
 
 
-@pytest.mark.parametrize("path", ["$PWD/secrets/key", "`pwd`/secrets/key", "$(echo secrets)/key"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "$PWD/secrets/key",
+        "`pwd`/secrets/key",
+        "$(echo secrets)/key",
+        "@(secrets)/key",
+        "+(secrets)/key",
+        "!(x)/key",
+    ],
+)
 def test_a_path_that_a_server_may_expand_is_asked_about_where_a_rule_denies(
     tmp_path: Path, path: str
 ) -> None:

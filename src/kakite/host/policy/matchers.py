@@ -200,7 +200,7 @@ def _match_possibly(predicate: str | PathGlob, value: object, place: PathContext
             return match_text(predicate, value)
         case PathGlob(glob):
             doubtful = _is_ambiguous_path(value) or (
-                ("$" in value or "`" in value) and _is_expandable(value, place)
+                bool(_SHELL_SIGNS.search(value)) and _is_expandable(value, place)
             )
             return MatchResult.PERHAPS if doubtful else _match_path(glob, value, place)
         case _:
@@ -341,7 +341,8 @@ def _is_expandable(path: str, place: PathContext) -> bool:
 _MAX_PATH_CHARS = 8 * 1024  # characters; the system takes 4 KiB, detours aside
 _MAX_PATHS_CHARS = 128 * 1024  # characters of all paths of an argument
 _PATTERN = re.compile(r"[*?\[{]")
-_EXPANDED = re.compile(r"[*?\[{$`]")
+_SHELL_SIGNS = re.compile(r"[$`]|[@+!]\(")
+_EXPANDED = re.compile(r"[*?\[{$`]|[@+!]\(")
 _ALTERNATIVES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}|\{[^}]*\{")
 _ELSEWHERE = (["proc"], ["dev", "fd"], ["dev", "stdin"], ["dev", "stdout"], ["dev", "stderr"])
 """What lies there leads to any folder or open file, and another program's leads elsewhere than ours."""

@@ -1,4 +1,4 @@
-"""What goes to the branch beside the commit that was checked: no run may say then that its work is checked."""
+"""What goes to the branch beside the commit that was checked: a run does not say that it is checked."""
 
 from __future__ import annotations
 

@@ -51,6 +51,7 @@ from kakite.collab.registry import (
     OpenDocument,
 )
 from kakite.collab.suggestions.routes import add_suggestions
+from kakite.collab.versions.routes import add_versions
 from kakite.errors import KakiteError
 from kakite.http.shutdown import end_process, handle_signals, set_thread_pool
 from kakite.serve.server import build_server
@@ -163,6 +164,7 @@ def create_collab_server(
     _add_errors(app)
     _add_static_routes(app)
     add_suggestions(app, pages)
+    add_versions(app, pages)
     add_assistant(app, registry)
     _add_document_routes(app, pages)
     _add_socket(app, pages)

@@ -23,6 +23,7 @@ from kakite.collab.redis.cluster import ClusterError, cancel_and_wait
 from kakite.collab.shared_text import SharedText
 from kakite.collab.store import COMPACT_AFTER, DocumentRecord, DocumentStore, DocumentWrite, StoreError
 from kakite.collab.suggestions.store import Suggestions
+from kakite.collab.versions.named import NamedVersions
 from kakite.edit import Change, ChangeSet
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ class OpenDocument:
             line.history = self.history
         self.text = SharedText()
         self.suggestions = Suggestions(self.text, page=name)
+        self.versions = NamedVersions()
+        """Those that people gave a name."""
         self.runs: Callable[[], list[AssistantRun]] = lambda: registry.runs_of(name)
         """Returns the assistant's runs on this page."""
         self.room = Room(self.text.doc, self.build_state, limits=registry.limits)
@@ -273,6 +276,7 @@ class OpenDocument:
             base=_encode_base(self.disk.base),
             dirty=not self.disk.state.saved,
             records=self.build_records(),
+            versions=self.versions.to_json(),
             history=self.history,
         )
 
@@ -348,6 +352,19 @@ class OpenDocument:
         """Store what is beside the document, and tell everybody."""
         self.schedule_save(DocumentWrite(records=self.build_records()))
         self.room.broadcast_state()
+
+    def set_versions(self, versions: NamedVersions) -> None:
+        """Keep these named versions instead of those of before.
+
+        Raises:
+            StoreError: they cannot be stored.
+        """
+        before, self.versions = self.versions, versions
+        try:
+            self.save_now(DocumentWrite(versions=versions.to_json()))
+        except StoreError:
+            self.versions = before
+            raise
 
     def show_assistant_cursor(self, state: dict[str, object] | None) -> None:
         """Show the assistant's cursor, as that of a person; None: it is not there any more."""
@@ -483,11 +500,15 @@ class OpenDocument:
         self.room.written = self._measured = len(update)
         dirty = base is None or str(self.text) != base.text
         saving = DocumentWrite(updates=(update,), instead=True, base=_encode_base(base), dirty=dirty)
-        self.schedule_save(replace(saving, history=self.history, records=self.build_records()))
+        named = self.versions.to_json()
+        self.schedule_save(
+            replace(saving, history=self.history, records=self.build_records(), versions=named)
+        )
         return base
 
     def _restore(self, stored: DocumentRecord) -> None:
-        """Take up the suggestions that were stored."""
+        """Take up the suggestions and named versions that were stored."""
+        self.versions = NamedVersions.from_json(stored.versions)
         told = cast("dict[str, Any]", stored.records.get("suggestions") or {})
         if (found := load_suggestions(self.text, told, self.name)) is not None:
             self.suggestions.close()

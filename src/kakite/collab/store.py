@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from kakite.errors import ExternalError
 COMPACT_AFTER = 500
 """Updates of one page that are joined to one."""
 
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS page (
     name TEXT PRIMARY KEY,
@@ -33,7 +33,8 @@ CREATE TABLE IF NOT EXISTS page (
     writing BLOB,           -- what is being written to the file; it may or may not be there
     dirty INTEGER NOT NULL, -- whether the document has what the file has not
     history TEXT NOT NULL DEFAULT '', -- the id of the document's history
-    records TEXT NOT NULL   -- suggestions and runs, as JSON
+    records TEXT NOT NULL,  -- suggestions and runs, as JSON
+    versions TEXT NOT NULL DEFAULT '[]' -- those that have a name, as JSON
 );
 CREATE TABLE IF NOT EXISTS update_of (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -68,6 +69,8 @@ class DocumentRecord:
     records: Mapping[str, object]
     history: str = ""
     """The id of the document's history; empty in what an earlier version stored."""
+    versions: Sequence[Mapping[str, object]] = ()
+    """Those that have a name."""
 
 
 class DocumentStore:
@@ -91,6 +94,8 @@ class DocumentStore:
             columns = self._database.execute("SELECT name FROM pragma_table_info('page')").fetchall()
             if ("history",) not in columns:
                 self._database.execute("ALTER TABLE page ADD COLUMN history TEXT NOT NULL DEFAULT ''")
+            if ("versions",) not in columns:
+                self._database.execute("ALTER TABLE page ADD COLUMN versions TEXT NOT NULL DEFAULT '[]'")
         except sqlite3.Error as error:
             raise self._create_error(error) from error
 
@@ -113,7 +118,7 @@ class DocumentStore:
         """
         try:
             row = self._database.execute(
-                "SELECT base, encoding, writing, records, history FROM page WHERE name = ?", (page,)
+                "SELECT base, encoding, writing, records, history, versions FROM page WHERE name = ?", (page,)
             ).fetchone()
             rows = self._database.execute(
                 "SELECT data FROM update_of WHERE page = ? ORDER BY id", (page,)
@@ -122,8 +127,8 @@ class DocumentStore:
             raise self._create_error(error) from error
         if row is None:
             return None
-        base, encoding, writing, records, history = cast(
-            "tuple[bytes | None, str, bytes | None, str, str]", row
+        base, encoding, writing, records, history, versions = cast(
+            "tuple[bytes | None, str, bytes | None, str, str, str]", row
         )
         update = merge_updates([cast("bytes", data) for (data,) in rows])
         if len(rows) > COMPACT_AFTER:
@@ -135,6 +140,7 @@ class DocumentStore:
             writing=None if writing is None else zlib.decompress(writing),
             records=cast("dict[str, object]", json.loads(records)),
             history=history,
+            versions=cast("list[dict[str, object]]", json.loads(versions)),
         )
 
     def list_unsaved(self) -> list[str]:
@@ -226,6 +232,9 @@ class DocumentStore:
         if saving.records is not None:
             told = json.dumps(saving.records, ensure_ascii=False)
             run("UPDATE page SET records = ? WHERE name = ?", (told, page))
+        if saving.versions is not None:
+            told = json.dumps(saving.versions, ensure_ascii=False)
+            run("UPDATE page SET versions = ? WHERE name = ?", (told, page))
 
     def _create_error(self, error: sqlite3.Error) -> StoreError:
         where = self.file or "memory"
@@ -243,6 +252,7 @@ class DocumentWrite:
     writing: bytes | None = None
     dirty: bool | None = None
     records: Mapping[str, object] | None = None
+    versions: Sequence[Mapping[str, object]] | None = None
     history: str | None = None
     """The id of the document's history."""
     instead: bool = False
@@ -256,6 +266,7 @@ class DocumentWrite:
             writing=None if later.base else later.writing or self.writing,
             dirty=self.dirty if later.dirty is None else later.dirty,
             records=self.records if later.records is None else later.records,
+            versions=self.versions if later.versions is None else later.versions,
             history=self.history if later.history is None else later.history,
             instead=self.instead,
         )

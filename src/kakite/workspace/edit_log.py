@@ -261,13 +261,15 @@ class EditLog:
             ).fetchone()
         return after[:head] + zlib.decompress(middle) + after[len(after) - tail :]
 
-    def find_content(self, path: str, version: str, present: bytes | None) -> bytes | None:
+    def find_content(
+        self, path: str, version: str, present: bytes | None, *, limit: int = _STEPS_BACK
+    ) -> bytes | None:
         """Return what the file held at this version, or None if that is not known.
 
-        ``present`` is what it holds now.
+        ``present`` is what it holds now. So many writes at most are looked through.
         """
         for content in (present, self._load_known_content(path)):
-            found = content if content is None else self._find_earlier_content(path, version, content)
+            found = content if content is None else self._find_earlier_content(path, version, content, limit)
             if found is not None:
                 return found
         return None
@@ -344,10 +346,10 @@ class EditLog:
             ).fetchone()
         return zlib.decompress(row[0]) if row else None
 
-    def _find_earlier_content(self, path: str, version: str, content: bytes) -> bytes | None:
+    def _find_earlier_content(self, path: str, version: str, content: bytes, limit: int) -> bytes | None:
         at: str | None = compute_version(content)
         held: bytes | None = content
-        for write in self.list_writes(path, limit=_STEPS_BACK):
+        for write in self.list_writes(path, limit=limit):
             if at == version:
                 break
             if write.after == at and held is not None:

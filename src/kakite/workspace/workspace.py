@@ -25,7 +25,7 @@ from kakite.workspace.atomic_file import (
 from kakite.workspace.buffers import Buffers, read_as_saved
 from kakite.workspace.content import File, compute_version
 from kakite.workspace.edit_log import EditLog
-from kakite.workspace.edit_log_rows import Author, Intent
+from kakite.workspace.edit_log_rows import Author, Intent, LoggedWrite
 from kakite.workspace.errors import WorkspaceError, join_errors, translate_os_errors
 from kakite.workspace.gitignore import load_gitignore
 from kakite.workspace.listing import (
@@ -189,6 +189,24 @@ class Workspace:
             if error.code != "file_not_found":
                 raise
             return None
+
+    def list_writes(self, path: str, *, limit: int) -> list[LoggedWrite]:
+        """Return the latest writes of a file that were not taken back, the last one first.
+
+        Raises:
+            WorkspaceError: ``history_failed``, ``busy``.
+        """
+        return self.history.list_writes(self._get_key(path), limit=limit)
+
+    def find_version(self, path: str, version: str, *, limit: int) -> bytes | None:
+        """Return what a file held at a version of one of its last writes, so many at most; None: not known.
+
+        Raises:
+            WorkspaceError: as ``find``; ``history_failed``, ``busy``.
+        """
+        file = self.find(path)
+        present = None if file is None else file.data
+        return self.history.find_content(self._get_key(path), version, present, limit=limit)
 
     def get_mode(self, path: str) -> int:
         """Return the permission bits of a file.

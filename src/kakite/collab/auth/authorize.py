@@ -22,6 +22,8 @@ _STATUS = {
     "no_such_page": 404,
     "no_such_suggestion": 404,
     "no_such_run": 404,
+    "no_such_version": 404,
+    "too_many_versions": 409,
     "not_allowed": 403,
     "changed": 409,
     "settled": 409,

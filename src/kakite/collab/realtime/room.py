@@ -175,6 +175,10 @@ class Room:
         names, self._writers = self._writers, set()
         return names
 
+    def add_writer(self, name: str) -> None:
+        """Note who changed the text without a connection to it."""
+        self._writers.add(name)
+
     def enter(self, connection: RoomConnection) -> None:
         """Let a connection in: it is told all there is, people's cursors too.
 

@@ -357,6 +357,7 @@ class DocumentStream:
             encoding=held.get(b"encoding", b"").decode(),
             writing=held.get(b"writing"),
             records=cast("dict[str, object]", json.loads(held.get(b"records", b"{}"))),
+            versions=cast("list[dict[str, object]]", json.loads(held.get(b"versions", b"[]"))),
         )
         return stored, cast("dict[str, object]", json.loads(held.get(b"shown", b"{}")))
 
@@ -606,6 +607,8 @@ def _build_write_args(saving: DocumentWrite) -> list[str | bytes]:
         found["writing"] = saving.writing
     if saving.records is not None:
         found["records"] = json.dumps(saving.records, ensure_ascii=False)
+    if saving.versions is not None:
+        found["versions"] = json.dumps(saving.versions, ensure_ascii=False)
     words: list[str | bytes] = []
     for field, value in found.items():
         words += ["del", field, ""] if value is None else ["set", field, value]

@@ -339,6 +339,26 @@ class Suggestions:
         """
         return self._keep(self._create_suggestions(edit, run=run, by=by, reason=reason, shown=shown))
 
+    def propose_changes(self, changes: Iterable[Change], *, run: str, by: str) -> list[Suggestion]:
+        """Keep changes of the present text as suggestions."""
+        now = str(self.text)
+        return self._keep(
+            [
+                self._create_suggestion(
+                    Placement(
+                        span=TrackedRange(each.start, each.end),
+                        search=now[each.start : each.end],
+                        replace=each.insert,
+                        match=None,
+                    ),
+                    Edit(search=now[each.start : each.end], replace=each.insert),
+                    run=run,
+                    by=by,
+                )
+                for each in changes
+            ]
+        )
+
     def list_pending(self) -> list[Suggestion]:
         """Return all that are not settled, those of changed places among them, in the order of the text."""
         text = str(self.text)
@@ -467,26 +487,29 @@ class Suggestions:
     def _create_suggestions(
         self, edit: Edit, *, run: str, by: str, reason: str, shown: TextSnapshot | None = None
     ) -> list[Suggestion]:
-        now = str(self.text)
-        version = self.text.version
         return [
-            Suggestion(
-                id=secrets.token_hex(4),
-                page=self.page,
-                run=run,
-                by=by,
-                reason=reason,
-                search=place.search,
-                replace=place.replace,
-                match=place.match.level if place.match else "exact",
-                forgiven=place.match.forgiven if place.match else (),
-                version=version,
-                asked=edit,
-                span=place.span,
-                line=get_line_number(now, place.span.start),
-            )
+            self._create_suggestion(place, edit, run=run, by=by, reason=reason)
             for place in self._find_placements(edit, shown)
         ]
+
+    def _create_suggestion(
+        self, place: Placement, asked: Edit, *, run: str, by: str, reason: str = ""
+    ) -> Suggestion:
+        return Suggestion(
+            id=secrets.token_hex(4),
+            page=self.page,
+            run=run,
+            by=by,
+            reason=reason,
+            search=place.search,
+            replace=place.replace,
+            match=place.match.level if place.match else "exact",
+            forgiven=place.match.forgiven if place.match else (),
+            version=self.text.version,
+            asked=asked,
+            span=place.span,
+            line=get_line_number(str(self.text), place.span.start),
+        )
 
     def _find_placements(self, edit: Edit, shown: TextSnapshot | None) -> list[Placement]:
         """Return where an edit lands in the present text."""

@@ -318,7 +318,7 @@ class Suggestions:
         Raises:
             EditError: it has no place, or several; ``failures`` tells more. Nothing is kept.
         """
-        made = self._create_suggestions(replace(edit, all=False), run=run, by=by, reason=reason)
+        made = self._find_suggestions(replace(edit, all=False), run=run, by=by, reason=reason)
         return self._keep(made)[0]
 
     def propose_each(
@@ -337,27 +337,22 @@ class Suggestions:
             EditError: it has no place.
             PlaceChanged: people have changed the words that it replaces since they were shown.
         """
-        return self._keep(self._create_suggestions(edit, run=run, by=by, reason=reason, shown=shown))
+        return self._keep(self._find_suggestions(edit, run=run, by=by, reason=reason, shown=shown))
 
-    def propose_changes(self, changes: Iterable[Change], *, run: str, by: str) -> list[Suggestion]:
+    def propose_changes(self, changes: Sequence[Change], *, run: str, by: str) -> list[Suggestion]:
         """Keep changes of the present text as suggestions."""
         now = str(self.text)
-        return self._keep(
-            [
-                self._create_suggestion(
-                    Placement(
-                        span=TrackedRange(each.start, each.end),
-                        search=now[each.start : each.end],
-                        replace=each.insert,
-                        match=None,
-                    ),
-                    Edit(search=now[each.start : each.end], replace=each.insert),
-                    run=run,
-                    by=by,
-                )
-                for each in changes
-            ]
-        )
+        asked = [Edit(search=now[change.start : change.end], replace=change.insert) for change in changes]
+        places = [
+            Placement(
+                span=TrackedRange(change.start, change.end),
+                search=edit.search,
+                replace=edit.replace,
+                match=None,
+            )
+            for change, edit in zip(changes, asked, strict=True)
+        ]
+        return self._keep(self._create_suggestions(places, asked, run=run, by=by))
 
     def list_pending(self) -> list[Suggestion]:
         """Return all that are not settled, those of changed places among them, in the order of the text."""
@@ -484,32 +479,34 @@ class Suggestions:
         self.counts = {name: int(data["counts"][name]) for name in ("accepted", "rejected")}
         return self
 
-    def _create_suggestions(
+    def _find_suggestions(
         self, edit: Edit, *, run: str, by: str, reason: str, shown: TextSnapshot | None = None
     ) -> list[Suggestion]:
-        return [
-            self._create_suggestion(place, edit, run=run, by=by, reason=reason)
-            for place in self._find_placements(edit, shown)
-        ]
+        places = self._find_placements(edit, shown)
+        return self._create_suggestions(places, [edit] * len(places), run=run, by=by, reason=reason)
 
-    def _create_suggestion(
-        self, place: Placement, asked: Edit, *, run: str, by: str, reason: str = ""
-    ) -> Suggestion:
-        return Suggestion(
-            id=secrets.token_hex(4),
-            page=self.page,
-            run=run,
-            by=by,
-            reason=reason,
-            search=place.search,
-            replace=place.replace,
-            match=place.match.level if place.match else "exact",
-            forgiven=place.match.forgiven if place.match else (),
-            version=self.text.version,
-            asked=asked,
-            span=place.span,
-            line=get_line_number(str(self.text), place.span.start),
-        )
+    def _create_suggestions(
+        self, places: Sequence[Placement], asked: Sequence[Edit], *, run: str, by: str, reason: str = ""
+    ) -> list[Suggestion]:
+        now, version = str(self.text), self.text.version
+        return [
+            Suggestion(
+                id=secrets.token_hex(4),
+                page=self.page,
+                run=run,
+                by=by,
+                reason=reason,
+                search=place.search,
+                replace=place.replace,
+                match=place.match.level if place.match else "exact",
+                forgiven=place.match.forgiven if place.match else (),
+                version=version,
+                asked=edit,
+                span=place.span,
+                line=get_line_number(now, place.span.start),
+            )
+            for place, edit in zip(places, asked, strict=True)
+        ]
 
     def _find_placements(self, edit: Edit, shown: TextSnapshot | None) -> list[Placement]:
         """Return where an edit lands in the present text."""

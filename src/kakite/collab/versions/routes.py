@@ -15,13 +15,12 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field
 
 from kakite.collab.auth.authorize import get_user, open_authorized
-from kakite.collab.file_sync import FileText
+from kakite.collab.file_sync import FileText, diff_texts
 from kakite.collab.registry import DocumentRegistry, OpenDocument
 from kakite.collab.suggestions.store import build_origin, get_line_number
 from kakite.collab.versions.differences import find_differences
 from kakite.collab.versions.named import MAX_NAME, NamedVersion, VersionError
 from kakite.collab.versions.timeline import MAX_WRITES, FileVersion, list_file_versions
-from kakite.edit import ChangeSet
 
 _MAX_SUGGESTIONS = 500
 _NAMED = "n-"
@@ -131,8 +130,7 @@ async def _restore(
     await page.disk.save()  # so that the page as it is now is a version as well
     run = f"restore-{secrets.token_hex(4)}"
     if mode == "auto":
-        changes = _compute_changes(page, then)
-        if changes:
+        if changes := diff_texts(str(page.text), then):
             page.room.add_writer(by)
             page.text.apply(changes, build_origin(run), undoable=True)
         return {"run": run, "changes": len(changes.changes), "version": page.version}
@@ -145,8 +143,3 @@ async def _restore(
         )
     made = page.suggestions.propose_changes(found, run=run, by=by)
     return {"run": run, "changes": len(made), "version": page.version}
-
-
-def _compute_changes(page: OpenDocument, then: str) -> ChangeSet:
-    now = str(page.text)
-    return ChangeSet.of(len(now), find_differences(now, then)) if now != then else ChangeSet(len(now))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from kakite.workspace.edit_log_rows import LoggedWrite
 
@@ -44,7 +45,7 @@ def list_file_versions(writes: Sequence[LoggedWrite]) -> list[FileVersion]:
 
 def _iter_versions(writes: Sequence[LoggedWrite]) -> Iterator[FileVersion]:
     newest: LoggedWrite | None = None
-    for write, earlier in zip(writes, [*writes[1:], None], strict=True):
+    for write, earlier in zip_longest(writes, writes[1:]):
         is_own = newest is not None and _is_same_stretch(newest, write)
         if write.after is not None and not is_own:
             yield FileVersion(id=write.after, time=write.time, by=_name_author(write), run=write.run)

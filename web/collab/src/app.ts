@@ -18,6 +18,7 @@ import { Runs } from "./runs";
 import { enter, suggestions } from "./suggestions";
 import { t, type Text } from "./texts";
 import { Unsent } from "./unsent";
+import { Versions } from "./versions";
 
 const LARGE = 256 * 1024;  // bytes above which writing gets slow
 
@@ -305,6 +306,8 @@ const assistant = new Assistant({
   },
 });
 const pages = new Pages((page) => void openPage(page), (rows) => assistant.pages(rows));
+
+new Versions(() => open?.page ?? null, () => pane("page"));
 
 settings((now) => {
   user = now;

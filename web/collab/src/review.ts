@@ -158,7 +158,7 @@ export class Review {
 const AROUND = 30;  // characters of what stays that are shown beside a change
 
 /** What a suggestion changes, with a little of what stays around. */
-function change(search: string, replace: string): (Node | string)[] {
+export function change(search: string, replace: string): (Node | string)[] {
   const shown: (Node | string)[] = [];
   const pieces = differences(search, replace);
   pieces.forEach(({ from, to, insert }, index) => {

@@ -264,8 +264,8 @@ def index(wheels: Path, tmp_path: Path) -> Generator[str]:
 
 
 class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-        return
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's own name
+        del format, args
 
 
 @FRESH

@@ -7,7 +7,7 @@ PROCESSES := auto
 # What pytest makes of the tests' modules is kept: each process would make it again, for a minute.
 PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
 
-.PHONY: demo test test-all test-rest check proof coverage install clients clis docs record bench bench-serve bench-install man images release audit licences fuzz \
+.PHONY: demo test test-all test-rest check proof coverage install clients clis docs record bench bench-serve bench-install man images packages release audit licences fuzz \
   lock clean
 
 demo: install
@@ -105,15 +105,20 @@ DOCKER ?= docker
 BASE ?= debian:12.15-slim
 NETWORK ?= default
 VERSION = $(shell sed -n 's/__version__ = "\(.*\)"/\1/p' src/kakite/__init__.py)
+MCP_NAME = $(shell sed -n 's/^<!-- mcp-name: \(.*\) -->$$/\1/p' README.md)
 
 images: install
 	$(BIN)/python -m scripts.wheels docker/kakite/wheels
 	set -e; for target in serve worker temporal redis engine; do \
-	  $(DOCKER) build --build-arg BASE=$(BASE) --network $(NETWORK) --target $$target \
+	  $(DOCKER) build --build-arg BASE=$(BASE) --build-arg MCP_NAME=$(MCP_NAME) --network $(NETWORK) --target $$target \
 	    --tag kakite/$$target:$(VERSION) docker/kakite; \
 	done
 
-# What would be uploaded, into dist/, with its hashes: CONTRIBUTING.md tells what comes before and after.
+# All that is published, of the checkout as it is, into dist/: to try it out.
+packages: install
+	$(BIN)/python -m scripts.packages dist
+
+# The same from what is committed, if it fits together, with its hashes: CONTRIBUTING.md tells what comes before and after.
 release: install
 	$(BIN)/python -m scripts.release dist
 

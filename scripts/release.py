@@ -1,12 +1,12 @@
 """Build a release into a folder, and print its hashes: ``python -m scripts.release [FOLDER]``.
 
-It is built from what git has at HEAD, so that nothing else of the folder gets in. Nothing is uploaded, and no
-tag is made. Exits with 1, and says why, where something does not fit together.
+``scripts.packages`` makes it from what git has at HEAD, so that nothing else of the folder gets in. Nothing
+is uploaded, and no tag is made. Exits with 1, and says why, where something does not fit together.
 """
 
 from __future__ import annotations
 
-import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +16,8 @@ from collections.abc import Generator
 from io import BytesIO
 from pathlib import Path
 
+from scripts.packages import NOBODY, find_commit, load_facts
+
 ROOT = Path(__file__).parents[1]
 STAMPED = {
     "docker/kakite/compose.yaml": re.compile(r"image: kakite/\w+:(\S+)"),
@@ -23,13 +25,6 @@ STAMPED = {
     "testing/pyproject.toml": re.compile(r'(?:^version = "|"kakite==)([^"]+)"', re.MULTILINE),
 }
 """Files with the version in them, and where."""
-
-
-def version() -> str:
-    """Return the version that the package has."""
-    text = (ROOT / "src/kakite/__init__.py").read_text(encoding="utf-8")
-    (found,) = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
-    return found
 
 
 def problems(release: str) -> Generator[str]:
@@ -42,6 +37,8 @@ def problems(release: str) -> Generator[str]:
         found = set(stamp.findall((ROOT / name).read_text(encoding="utf-8")))
         if found != {release}:
             yield f"{name} names {', '.join(sorted(found)) or 'no version'}, and not {release}"
+    if load_facts().owner == NOBODY:
+        yield f"the line `mcp-name` of README.md still names {NOBODY}: put the account there that publishes"
     if changed := _git("status", "--porcelain").decode().strip():
         yield f"the checkout has changes that are not committed:\n{changed}"
     tags = _git("tag", "--list", f"v{release}").decode().split()
@@ -49,24 +46,20 @@ def problems(release: str) -> Generator[str]:
         yield f"the tag v{release} is another commit"
 
 
-def build(into: Path) -> list[Path]:
-    """Build both wheels and the one source distribution of HEAD; return the files."""
-    into.mkdir(parents=True, exist_ok=True)
+def build(into: Path) -> str:
+    """Make all that is published from HEAD; return the hashes, a file a line."""
     with tempfile.TemporaryDirectory() as place:
         source = Path(place) / "source"
         with tarfile.open(fileobj=BytesIO(_git("archive", "HEAD"))) as archive:
             archive.extractall(source, filter="data")
-        command = [sys.executable, "-m", "hatchling", "build", "--directory", str(Path(place) / "dist")]
-        subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
-        wheel = [*command, "--target", "wheel"]
-        subprocess.run(wheel, cwd=source / "testing", check=True, stdout=subprocess.DEVNULL)
-        made = sorted((Path(place) / "dist").iterdir())
-        return [_moved(file, into / file.name) for file in made]
-
-
-def _moved(file: Path, target: Path) -> Path:
-    target.write_bytes(file.read_bytes())
-    return target
+        return subprocess.run(
+            [sys.executable, "-m", "scripts.packages", str(into.absolute()), find_commit()],
+            cwd=source,
+            env={**os.environ, "PYTHONPATH": str(source / "src")},
+            check=True,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        ).stdout
 
 
 def _git(*words: str) -> bytes:
@@ -75,12 +68,11 @@ def _git(*words: str) -> bytes:
 
 def main(folder: Path) -> int:
     """Check, build, print; return the exit code."""
-    release = version()
+    release = load_facts().version
     if found := list(problems(release)):
         sys.stderr.write("\n".join([f"this is not the release {release}:", *found, ""]))
         return 1
-    for file in build(folder):
-        print(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}")
+    sys.stdout.write(build(folder))
     return 0
 
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from scripts.packages import describe_agent, load_facts
 from typer.main import get_command
 
 from kakite import __version__
@@ -24,7 +25,6 @@ PACKAGE = {
     "additionalProperties": False,
     "properties": {
         "package": TEXT,
-        "cmd": TEXT,
         "args": {"type": "array", "items": {"type": "string"}},
         "env": {"type": "object", "additionalProperties": {"type": "string"}},
     },
@@ -55,7 +55,7 @@ RULES = {
 
 
 def load_entry() -> dict[str, Any]:
-    return json.loads((FOLDER / "agent.json").read_text(encoding="utf-8"))
+    return json.loads(json.dumps(describe_agent(load_facts())))
 
 
 def test_the_entry_is_one_of_the_registry_and_of_this_version() -> None:
@@ -68,7 +68,16 @@ def test_the_entry_is_one_of_the_registry_and_of_this_version() -> None:
     assert package["args"][0] in command.commands
 
 
-@pytest.mark.parametrize("change", [{"id": "Kakite"}, {"version": "1"}, {"distribution": {}}, {"more": 1}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "Kakite"},
+        {"version": "1"},
+        {"distribution": {}},
+        {"distribution": {"uvx": {"package": "kakite", "cmd": "kakite"}}},
+        {"more": 1},
+    ],
+)
 def test_what_breaks_a_rule_is_found(change: dict[str, object]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**load_entry(), **change}, RULES)

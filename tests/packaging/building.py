@@ -16,6 +16,10 @@ import pytest
 from tests.engines import ROOT
 
 WITHIN = 300  # s
+UV = Path(sys.executable).parent / "uv"
+UVX = UV.with_name("uvx")
+FRESH = pytest.mark.xdist_group("engines")
+"""What installs wheels of the folder that one process fills."""
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:

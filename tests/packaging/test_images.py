@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from scripts import reference
+from scripts.packages import load_facts
 
 from kakite import __version__
 from tests.agent.answering import answering
@@ -49,6 +50,7 @@ def images(docker: Engine, wheels: Path, tmp_path_factory: pytest.TempPathFactor
     for target in TARGETS:
         docker(
             *("build", "--quiet", "--network", "host", "--build-arg", f"BASE={BASE}"),
+            *("--build-arg", f"MCP_NAME={load_facts().mcp_name}"),
             *("--target", target, "--tag", name_of(target), str(context)),
             timeout=1200,
         )
@@ -58,6 +60,11 @@ def images(docker: Engine, wheels: Path, tmp_path_factory: pytest.TempPathFactor
 
 def name_of(target: str) -> str:
     return f"kakite/{target}:{__version__}"
+
+
+def test_the_image_says_whose_it_is_in_the_mcp_registry(images: Engine) -> None:
+    (told,) = json.loads(images("image", "inspect", name_of("serve")))
+    assert told["Config"]["Labels"]["io.modelcontextprotocol.server.name"] == load_facts().mcp_name
 
 
 def test_the_image_serves_the_folder_that_is_mounted_to_an_editor(images: Engine, tmp_path: Path) -> None:

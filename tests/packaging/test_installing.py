@@ -22,12 +22,9 @@ from scripts.wheels import locked
 
 from tests.cli.program import environment
 from tests.engines import ROOT, SYSTEM_PATH
-from tests.packaging.building import WITHIN, copied, run
+from tests.packaging.building import FRESH, UV, WITHIN, copied, run
 
 DOCS = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-UV = Path(sys.executable).parent / "uv"
-UVX = UV.with_name("uvx")
-FRESH = pytest.mark.xdist_group("engines")
 HELPS = (
     "--help",
     "--version",
@@ -71,22 +68,6 @@ def test_a_help_text_loads_neither_the_agent_nor_a_library_that_it_does_not_show
     )
 
 
-@pytest.fixture
-def fresh(wheels: Path, tmp_path: Path) -> Mapping[str, str]:
-    """The environment of somebody whose uv reaches nothing but a folder with wheels."""
-    places = {f"UV_{name}_DIR": str(tmp_path / name) for name in ("CACHE", "TOOL", "TOOL_BIN")}
-    return {
-        **environment(tmp_path),
-        **places,
-        "UV_OFFLINE": "1",
-        "UV_NO_INDEX": "1",
-        "UV_FIND_LINKS": str(wheels),
-        "UV_PYTHON": sys.executable,
-        "UV_PYTHON_DOWNLOADS": "never",
-        "UV_NO_CONFIG": "1",
-    }
-
-
 def ours(wheels: Path) -> Path:
     (wheel,) = wheels.glob("kakite-*.whl")
     return wheel
@@ -128,15 +109,6 @@ def asked(
     assert answers.keys() >= wanted, answers
     assert not call or not answers[3]["result"].get("isError"), answers[3]
     return {tool["name"] for tool in answers[2]["result"]["tools"]}
-
-
-@FRESH
-@pytest.mark.slow
-def test_uvx_serves_the_tools_from_the_wheel_and_nothing_else(
-    wheels: Path, fresh: Mapping[str, str], tmp_path: Path
-) -> None:
-    command = [str(UVX), "--from", str(ours(wheels)), "kakite", "serve", "--root", str(tmp_path)]
-    assert {"text_editor", "read_files", "find_in_files"} <= asked(command, fresh, tmp_path)
 
 
 @FRESH

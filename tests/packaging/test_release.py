@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from scripts.packages import NOBODY
 
 from kakite import __version__
 from tests.packaging.building import built, copied
@@ -19,8 +21,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout of ours whose changelog begins with the version."""
+    """A checkout of ours whose changelog begins with the version, and that somebody publishes."""
     folder = copied(tmp_path / "checkout")
+    readme = folder / "README.md"
+    readme.write_text(readme.read_text("utf-8").replace(f"io.github.{NOBODY}/", "io.github.A-Team/"), "utf-8")
     changelog = folder / "CHANGELOG.md"
     text = changelog.read_text(encoding="utf-8")
     changelog.write_text(
@@ -54,13 +58,30 @@ def test_a_release_is_what_everybody_builds_and_its_hashes_are_printed(
     done = release(checkout)
     assert done.returncode == 0, done.stderr
     told = {name: digest for digest, name in (line.split("  ") for line in done.stdout.splitlines())}
-    files = {file.name: file for file in (checkout / "dist").iterdir()}
+    dist = checkout / "dist"
+    files = {str(file.relative_to(dist)): file for file in dist.rglob("*") if file.is_file()}
     assert told == {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
     others = built(checkout, tmp_path / "others", "wheel", "sdist")
     others += built(checkout / "testing", tmp_path / "fakes", "wheel")
-    assert {file.name: file.read_bytes() for file in others} == {
-        name: file.read_bytes() for name, file in files.items()
-    }
+    assert [files[file.name].read_bytes() for file in others] == [file.read_bytes() for file in others]
+    (bundle,) = (name for name in files if name.endswith(".mcpb"))
+    server = json.loads(files["server.json"].read_text(encoding="utf-8"))
+    assert told[bundle] in {each.get("fileSha256") for each in server["packages"]}
+    assert {server["name"]} == names_in(others[0])
+    assert f"/a-team/kakite-serve:{__version__}" in files["docker-mcp/kakite/server.yaml"].read_text("utf-8")
+
+
+def names_in(wheel: Path) -> set[str]:
+    """Return the names in the MCP registry that the page of a package on PyPI proves."""
+    with zipfile.ZipFile(wheel) as archive:
+        page = archive.read(f"kakite-{__version__}.dist-info/METADATA").decode()
+    return set(re.findall(r"mcp-name: (\S+)", page))
+
+
+def test_two_releases_of_a_commit_are_the_same_bytes(checkout: Path) -> None:
+    first, second = release(checkout), release(checkout)
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert first.stdout == second.stdout
 
 
 def test_a_wheel_is_of_the_one_build_system_that_is_asked_for_and_carries_the_notices(checkout: Path) -> None:
@@ -72,6 +93,13 @@ def test_a_wheel_is_of_the_one_build_system_that_is_asked_for_and_carries_the_no
         assert archive.read("kakite/collab/page/licences.txt") == notices
     assert re.findall(r'"hatchling==(\S+)"', (checkout / "pyproject.toml").read_text("utf-8")) == made_by * 2
     assert b"yjs " in notices
+
+
+def test_no_release_without_the_account_that_publishes(checkout: Path) -> None:
+    readme = checkout / "README.md"
+    readme.write_text(readme.read_text("utf-8").replace("io.github.A-Team/", f"io.github.{NOBODY}/"), "utf-8")
+    commit(checkout)
+    refused(checkout, "mcp-name")
 
 
 def test_no_release_of_what_is_still_called_unreleased(checkout: Path) -> None:

@@ -38,7 +38,8 @@ async def test_files_are_listed_and_read_by_their_address(era: str, tmp_path: Pa
     (tmp_path / "x.log").touch()
     with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path), "--resources"), mode=era) as client:
-            listed = {each.uri: each for each in (await client.list_resources()).resources}
+            resources = (await client.list_resources()).resources
+            listed = {each.uri: each for each in resources if each.uri.startswith("file:")}
             assert listed.keys() == {uri(tmp_path / name) for name in [*contents, ".gitignore"]}
             assert listed[uri(tmp_path / "a.txt")].size == 5
             (template,) = (await client.list_resource_templates()).resource_templates
@@ -91,12 +92,21 @@ async def test_many_files_come_in_pages(tmp_path: Path) -> None:
             second = await client.list_resources(cursor=first.next_cursor)
             with pytest.raises(MCPError):
                 await client.list_resources(cursor="nonsense")
-    names = [each.name for page in (first, second) for each in page.resources]
+    files = [each for page in (first, second) for each in page.resources if each.uri.startswith("file:")]
+    names = [each.name for each in files]
     assert names == [f"{number:04}" for number in range(PAGE + 5)]
     assert second.next_cursor is None
 
 
 @pytest.mark.slow
-async def test_without_the_option_there_are_none(tmp_path: Path) -> None:
-    async with Client(server("--root", str(tmp_path)), mode="auto") as client:
-        assert client.server_capabilities.resources is None
+async def test_without_the_option_no_file_is_a_resource(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch()
+    with anyio.fail_after(WITHIN):
+        async with Client(server("--root", str(tmp_path)), mode="auto") as client:
+            listed = await client.list_resources()
+            assert not [each.uri for each in listed.resources if each.uri.startswith("file:")]
+            assert (await client.list_resource_templates()).resource_templates == []
+            with pytest.raises(MCPError):
+                await client.read_resource(uri(tmp_path / "a.txt"))
+        async with Client(server("--root", str(tmp_path), "--read-only"), mode="auto") as client:
+            assert client.server_capabilities.resources is None

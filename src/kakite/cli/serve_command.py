@@ -93,6 +93,10 @@ def _prepare(options: ServeOptions) -> Callable[[], None]:
         from kakite.serve.resources import add_files
 
         add_files(server, workspace)
+    if _has_tools_of_skill(options):
+        from kakite.serve.skills import add_skill
+
+        add_skill(server, "kakite", _load_skill)
     if options.http is not None:
         return _listen(server, options.http, runs_commands="shell" in names)
     from kakite.serve.stdio import serve_stdio
@@ -106,6 +110,21 @@ _WAITING = (
     "waiting for an MCP client on standard input, which is your terminal; end with Ctrl-C\n"
     "`--print-config CLIENT` shows how to add it to a client; `--http 127.0.0.1:8811` listens instead\n"
 )
+
+
+def _has_tools_of_skill(options: ServeOptions) -> bool:
+    """Tell whether the tools that the skill names are there, under these names and with these arguments."""
+    from kakite.cli.serve_options import EDITOR_NAME
+
+    named = options.editor_name == EDITOR_NAME and options.edit_format in {"auto", "quote"}
+    whole = not (options.read_only or options.split_editor)
+    return named and whole and {"editor", "files"} <= set(_split_tool_sets(options))
+
+
+def _load_skill() -> str:
+    from kakite.cli.install.clients import load_skill
+
+    return load_skill()
 
 
 def _split_tool_sets(options: ServeOptions) -> list[str]:

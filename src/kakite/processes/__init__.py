@@ -21,6 +21,7 @@ from kakite.processes.spec import (
     ProcessError,
     ProcessSpec,
     build_base_environment,
+    build_import_environment,
     build_proxy_environment,
 )
 
@@ -42,6 +43,7 @@ __all__ = [
     "SpawnServerError",
     "Stream",
     "build_base_environment",
+    "build_import_environment",
     "build_proxy_environment",
     "complete",
     "is_run_by_kakite",

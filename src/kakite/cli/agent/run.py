@@ -589,7 +589,11 @@ def _build_deps(
     mirror = Mirror(record.mirror, address, os.environ)
     relay = SandboxRemote(mirror, task.branch, read_only=not task.push)
     terms = SandboxSpec(
-        network=task.network, hosts=task.hosts, services={ORIGIN_SERVICE: relay}, cache=address.url
+        network=task.network,
+        hosts=task.hosts,
+        services={ORIGIN_SERVICE: relay},
+        cache=address.url,
+        checkout=address.local_path,
     )
     sandbox = open_sandbox(task.sandbox, record.task, terms=terms)
     terminal.where = lambda: _describe_sandbox(task, sandbox)

@@ -579,12 +579,7 @@ def _build_deps(
     from kakite.sandbox import AUTO, SandboxSpec, open_sandbox
     from kakite.workspace import ensure_state_folder
 
-    if not task.model:
-        raise UsageError(
-            "you named no model",
-            hint="give one with --model PROVIDER:NAME; `kakite agent demo` works without one",
-            code="model_missing",
-        )
+    _check_model_named(task)
     asked_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     mirror = Mirror(record.mirror, address, os.environ)
     relay = SandboxRemote(mirror, task.branch, read_only=not task.push)
@@ -616,6 +611,15 @@ def _build_deps(
         tooling=build_tool_settings(settings),
         retry_seconds=60 * settings.retry_minutes,
     )
+
+
+def _check_model_named(task: Task) -> None:
+    if not task.model:
+        raise UsageError(
+            "you named no model",
+            hint="give one with --model PROVIDER:NAME; `kakite agent demo` works without one",
+            code="model_missing",
+        )
 
 
 def _describe_sandbox(task: Task, sandbox: Sandbox) -> str:

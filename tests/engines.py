@@ -216,6 +216,30 @@ def build_image(engine: Engine, name: str, base: str, home: Path) -> str:
     return done.stdout.strip()
 
 
+def import_tiny_image(engine: Engine, name: str, folder: Path, programs: tuple[str, ...]) -> str:
+    """Make an image of these programs of this machine and nothing else: no Debian, no Python, no git.
+
+    ``folder`` holds further files of it. Return its name.
+    """
+    for program in programs:
+        path = shutil.which(program, path=SYSTEM_PATH)
+        assert path, program
+        needed = subprocess.run(["ldd", path], capture_output=True, encoding="utf-8", check=False).stdout
+        for file in (path, *re.findall(r"/\S+", needed)):
+            target = folder / (f"bin/{program}" if file == path else file.lstrip("/"))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+    for place in ("etc", "root", "tmp"):
+        (folder / place).mkdir(exist_ok=True)
+    (folder / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\n", encoding="utf-8")
+    with tempfile.TemporaryFile() as archive:
+        tar = ("tar", "-C", str(folder), "--owner=0", "--group=0", "-c", ".")
+        subprocess.run(tar, stdout=archive, check=True, timeout=60)
+        archive.seek(0)
+        engine("import", "-", name, stdin=archive)
+    return name
+
+
 if __name__ == "__main__":
     # What `.ci/run` does first: the base system is made before any test runs, and a cause is told plainly.
     began = time.monotonic()

@@ -896,3 +896,19 @@ def test_ending_the_input_at_the_question_interrupts_the_run(remote: Path, home:
         terminal.press("\x04")
         assert terminal.wait() == 130, terminal.seen
     assert "kakite agent resume" in terminal.seen
+
+
+def test_commands_import_the_run_s_copy_not_the_editable_install(remote: Path, home: Path) -> None:
+    checkout, packages = home / "checkout", home / "venv/lib/python3.11/site-packages"
+    git(home, "clone", "--quiet", str(remote), str(checkout))
+    packages.mkdir(parents=True)
+    (packages / "greet.pth").write_text(f"{checkout}\n", encoding="utf-8")
+    program = f"import sys; sys.path.append({str(checkout)!r}); import greet; print(greet.__file__)"
+    command = calls("run_command", {"command": [sys.executable, "-c", program], "cwd": ".git"})
+    with run_scenario_server(script(plan(), edit(), command, done())) as server:
+        arguments = run_arguments(checkout, server, "--approve", "all", "--no-push", "--json")
+        path = f"{home / 'venv/bin'}:{os.environ['PATH']}"
+        outcome = kakite(*arguments, home=home, env={"PATH": path})
+    assert outcome.code == 0, outcome.stderr
+    told = json.loads(server.requests[-1].body)["messages"]
+    assert f"/runs/{outcome.json['id']}/task/project/greet.py" in str(told)

@@ -137,7 +137,9 @@ def _open_workspace(options: ServeOptions, history: EditLog | None = None) -> Wo
 
     denied = build_denylist(besides=options.deny_write, without=options.allow_write)
     try:
-        return Workspace(options.root, denied=denied, history=history)
+        # Commands of a task may run in a container, where the folder has another path.
+        alias = os.environ.get("KAKITE_ROOT_ALIAS", "")
+        return Workspace(options.root, denied=denied, history=history, alias=alias)
     except WorkspaceError as error:
         hint = "give an existing folder that you may read"
         raise UsageError(f"--root: {error.message}", hint=hint, code=error.code) from error

@@ -17,14 +17,18 @@ from kakite.processes.process import (
 )
 from kakite.processes.spawn_server import DelegatedSpawn, SpawnServer, SpawnServerConfig, SpawnServerError
 from kakite.processes.spec import (
+    COMMANDS,
     Network,
     ProcessError,
     ProcessSpec,
     build_base_environment,
+    build_command_argv,
+    build_import_environment,
     build_proxy_environment,
 )
 
 __all__ = [
+    "COMMANDS",
     "STOP_TIMEOUT",
     "CompletedProcess",
     "CpuActivity",
@@ -42,6 +46,8 @@ __all__ = [
     "SpawnServerError",
     "Stream",
     "build_base_environment",
+    "build_command_argv",
+    "build_import_environment",
     "build_proxy_environment",
     "complete",
     "is_run_by_kakite",

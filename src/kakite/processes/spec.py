@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from kakite.errors import ExternalError
+from kakite.processes import remote_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +26,10 @@ _KEPT = frozenset(
 RUN_ENV_VAR = "KAKITE_RUN"
 """The variable that tells a program that Kakite runs it. Meant for programs that want to know; who must be
 sure asks ``is_run_by_kakite``, since every program can drop a variable."""
+IMPORT_ROOTS = "KAKITE_IMPORT_ROOTS"
+"""The variable with the folders that Python is to import a task's own modules from, as in ``PYTHONPATH``."""
+COMMANDS = "KAKITE_COMMANDS"
+"""The variable with the socket of the service that runs the commands of a task, where they run elsewhere."""
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -62,10 +68,23 @@ def build_base_environment(environ: Mapping[str, str], home: str) -> dict[str, s
 
     Only ``PATH``, the language (``LANG``, ``LC_*``), ``TERM``, ``TZ`` and ``TMPDIR`` are taken from
     ``environ``; ``HOME`` is ``home``. No key, token, proxy or agent socket gets through. ``KAKITE_RUN`` is
-    set to 1.
+    set to 1. Where a sandbox has set ``KAKITE_IMPORT_ROOTS``, it is ``PYTHONPATH`` too.
     """
     kept = {name: value for name, value in environ.items() if name in _KEPT}
-    return {"PATH": _USUAL_PATH, **kept, "HOME": home, RUN_ENV_VAR: "1"}
+    roots = build_import_environment(environ.get(IMPORT_ROOTS, ""))
+    return {"PATH": _USUAL_PATH, **kept, **roots, "HOME": home, RUN_ENV_VAR: "1"}
+
+
+def build_command_argv(argv: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words that run a command where this task's commands run: themselves, if that is here."""
+    if path := environ.get(COMMANDS):
+        return (sys.executable, "-I", "-S", remote_command.__file__, path, *argv)
+    return argv
+
+
+def build_import_environment(roots: str) -> dict[str, str]:
+    """Return the variables by which Python imports from these folders first; none for an empty text."""
+    return {IMPORT_ROOTS: roots, "PYTHONPATH": roots} if roots else {}
 
 
 Network = Literal["off", "registries", "open"]

@@ -51,8 +51,8 @@ Folders = dict[tuple[str, str], int]
 class Root:
     """An opened root. It is closed when nobody uses it any more, so that no call can meet another folder."""
 
-    def __init__(self, path: str) -> None:
-        """Open the folder.
+    def __init__(self, path: str, alias: str = "") -> None:
+        """Open the folder; ``alias`` is another absolute path that it is named by.
 
         Raises:
             WorkspaceError: it is not there, or no folder.
@@ -62,8 +62,8 @@ class Root:
             given = os.path.abspath(path)
             self.path = get_real_path(self.descriptor)
             """Where it was when it was opened. Its files keep their names for the edit log if it moves."""
-        self.names = tuple(PurePosixPath(name).parts for name in (self.path, given))
-        """What absolute paths below it begin with: its real path, or the one it was given by."""
+        self.names = tuple(PurePosixPath(name).parts for name in (self.path, given, alias) if name)
+        """What absolute paths below it begin with: its real path, the one it was given by, or its alias."""
         finalize(self, os.close, self.descriptor)
 
     def require_there(self, path: str) -> None:

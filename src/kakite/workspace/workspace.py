@@ -90,14 +90,17 @@ class Workspace:
         *,
         denied: Sequence[str] = DEFAULT_DENYLIST,
         history: EditLog | None = None,
+        alias: str = "",
     ) -> None:
         """Open the folders, and settle what a process that was killed left in the middle.
+
+        ``alias`` is another absolute path by which the first one may be named.
 
         Without a ``history``, writes can be undone as long as this object lives.
         """
         if not roots:
             raise WorkspaceError("no_root", "", "a workspace needs a folder", hint="give one with --root DIR")
-        self._roots = [Root(os.fspath(root)) for root in roots]
+        self._roots = [Root(os.fspath(root), "" if index else alias) for index, root in enumerate(roots)]
         self._narrowed = ""
         """The absolute path of the folder that a view is of; empty: all of the workspace."""
         self._denied = DenyList(denied)

@@ -39,6 +39,11 @@ class RepoUrl:
     username: str = ""
     password: str = ""
 
+    @property
+    def local_path(self) -> Path | None:
+        """The repository's folder, where it is one of this machine."""
+        return Path(self.url) if self.url.startswith("/") else None
+
     def __repr__(self) -> str:
         return f"Address({self.url!r})"
 

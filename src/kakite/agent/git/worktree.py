@@ -82,11 +82,11 @@ find .git -path .git/objects -prune -o -name '*.lock' -type f -exec rm -f {} +
 """
 
 # What programs leave behind, and no repository wants: for repositories that do not say so themselves.
-_EXCLUDE_PATTERNS = "__pycache__/\n*.pyc\n.pytest_cache/\nnode_modules/\n.DS_Store\n.*.kakite\n"
+EXCLUDE_PATTERNS = "__pycache__/\n*.pyc\n.pytest_cache/\nnode_modules/\n.DS_Store\n.*.kakite\n"
 
 # Files are what the repository holds, byte for byte: no line ends, encodings or filters are turned on the
 # way, which would rewrite files that nobody edited.
-_BINARY_ATTRIBUTES = "* -text -ident -filter !working-tree-encoding\n"
+BINARY_ATTRIBUTES = "* -text -ident -filter !working-tree-encoding\n"
 
 # Gaps are bounded: on a line of a minified file an open one takes minutes. What follows the dots at once is
 # JavaScript's spread, unless it goes on like a sentence.
@@ -137,9 +137,16 @@ class Worktree:
         """Remove the locks of git that died with a sandbox before this one: while nothing runs in this."""
         await self._sandbox.exec(("sh", "-c", _UNLOCK_SCRIPT), timeout=TIMEOUT)
 
-    async def create(self, history: PackedHistory) -> None:
-        """Make the work tree at the commit that the history is about."""
+    async def create(self, history: PackedHistory, *, holds: str = "") -> None:
+        """Make the work tree at the commit that the history is about.
+
+        ``holds`` is the commit whose files lie there already, besides what git ignores: those that are the
+        same stay as they are, with their times.
+        """
         await self._init_repository(history)
+        if holds:
+            await self._run_git_or_raise("read-tree", holds)
+            await self._run_git("update-index", "-q", "--refresh")
         await self._run_git_or_raise(
             "checkout", "--quiet", "--force", "--no-track", "-B", self._branch, history.commit
         )
@@ -298,8 +305,8 @@ class Worktree:
     async def _init_repository(self, history: PackedHistory) -> None:
         object_format = f"--object-format={history.object_format}"
         await self._run_git_or_raise("init", "--quiet", f"--initial-branch={self._branch}", object_format)
-        await self._write(".git/info/exclude", _EXCLUDE_PATTERNS.encode())
-        await self._write(".git/info/attributes", _BINARY_ATTRIBUTES.encode())
+        await self._write(".git/info/exclude", EXCLUDE_PATTERNS.encode())
+        await self._write(".git/info/attributes", BINARY_ATTRIBUTES.encode())
         await self.configure_origin()
         await self._index_pack(history)
         moves = "".join(f"update {name} {commit}\n" for name, commit in history.references.items())

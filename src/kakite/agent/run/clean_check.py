@@ -69,7 +69,14 @@ async def _run_check(
     try:
         await sandbox.prepare()
         checkout = Worktree(sandbox, branch=run.task.branch, author=parts.author)
-        await checkout.create(await parts.mirror.pack_history(run.commit, branch=run.task.branch))
+        history = await parts.mirror.pack_history(run.commit, branch=run.task.branch)
+        if parts.container:
+            await parts.container.seed(sandbox)
+            await checkout.create(history, holds=run.base if parts.container.has_code else "")
+            async with parts.container.open_commands(folder / "project", sandbox.project) as commands:
+                words = ("sh", "-c", check)
+                return SetupResult(), await commands.exec(words, timeout=CHECK_TIMEOUT, limit=_OUTPUT_LIMIT)
+        await checkout.create(history)
         setup = await set_up(sandbox) if run.task.setup else SetupResult()
         done = await sandbox.exec(
             ("sh", "-c", check), env=setup.environment, timeout=CHECK_TIMEOUT, limit=_OUTPUT_LIMIT

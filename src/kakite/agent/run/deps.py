@@ -14,6 +14,7 @@ from kakite.agent.git.sandbox_remote import SandboxRemote
 from kakite.agent.observe.events import RunListener
 from kakite.agent.run.limits import DailyUsageStore
 from kakite.agent.run.store import RunFolder
+from kakite.agent.run.task_container import TaskContainer
 from kakite.host import Approver, Rule
 from kakite.host.config.model import ServerEntry
 from kakite.host.policy.rules import RuleStore
@@ -83,8 +84,15 @@ class SessionDeps:
     """How long the model's provider is waited for where it fails."""
     skills: str = ""
     """The list of skills that the model is told of."""
+    container: TaskContainer | None = None
+    """Where commands run, if that is not the sandbox."""
     stream: bool = False
     listener: RunListener = lambda _event: None
+
+    @property
+    def project(self) -> str:
+        """The path of the project as the model is to name it."""
+        return self.container.workdir if self.container else self.sandbox.project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,9 +72,12 @@ async def open_run_session(
         if await checkout.is_ready():
             await checkout.configure_origin()  # another kind of sandbox has the way to origin elsewhere
         else:
-            await _create_worktree(checkout, run, parts.mirror, lost)
+            await _create_worktree(checkout, run, parts, lost)
+        if parts.container:
+            place = parts.record.task / "project"
+            await stack.enter_async_context(parts.container.serve_commands(place, parts.sandbox.project))
         kind = _get_sandbox_kind(run.task, parts.sandbox)
-        run = machine.on_sandbox_selected(run, kind, parts.sandbox.project)
+        run = machine.on_sandbox_selected(run, kind, parts.project)
         parts.record.save(run)
         run = await _run_setup(await _load_instructions(run, checkout, parts), parts)
         run = await record_usage(run, parts)
@@ -116,18 +119,21 @@ def _get_sandbox_kind(task: Task, sandbox: Sandbox) -> str:
 
 
 async def _create_worktree(
-    checkout: Worktree, run: RunState, mirror: Mirror, lost: TreeSnapshot | None = None
+    checkout: Worktree, run: RunState, parts: RunDeps, lost: TreeSnapshot | None = None
 ) -> None:
     """Make the work tree, or, where the model removed its repository, that alone: what it edited stays."""
     if lost is not None:
-        kept = await mirror.pack_history(lost.commit, branch=run.task.branch)
+        kept = await parts.mirror.pack_history(lost.commit, branch=run.task.branch)
         await checkout.recreate(kept, lost.head)
         return
-    history = await mirror.pack_history(run.base, branch=run.task.branch)
+    history = await parts.mirror.pack_history(run.base, branch=run.task.branch)
     if any(step.kind == "tool" for step in get_current_steps(run)) or run.started:
         await checkout.restore(history)
     else:
-        await checkout.create(history)
+        if parts.container:
+            await parts.container.seed(parts.sandbox)
+        holds = run.base if parts.container and parts.container.has_code else ""
+        await checkout.create(history, holds=holds)
 
 
 _PUBLISH_ACTIONS = (machine.CommitAction, machine.CleanCheckAction, machine.PushAction)
@@ -177,7 +183,7 @@ class RunSession:
             patch = await self._parts.mirror.build_patch(run.base, run.commit)
         else:
             if not await self._checkout.is_ready():
-                await _create_worktree(self._checkout, run, self._parts.mirror)
+                await _create_worktree(self._checkout, run, self._parts)
             patch = await self._checkout.build_patch(run.base)
         try:
             await asyncio.to_thread(Path(run.task.patch).write_bytes, patch)
@@ -220,13 +226,15 @@ class RunSession:
 
     async def _run_tool(self, run: RunState, call: ToolCall) -> RunState:
         run = await self.turns.run_tool(run, call)
+        if self._parts.container:
+            self._parts.container.check()
         for commit in self._parts.relay.take_pushed_commits():
             run = self._emit_step(machine.on_model_push(run, commit))
         return run
 
     async def _inspect(self, run: RunState, check: str) -> RunState:
         if not await self._checkout.is_ready():
-            await _create_worktree(self._checkout, run, self._parts.mirror)
+            await _create_worktree(self._checkout, run, self._parts)
         run = await self._move_base_to_pulled(run)
         try:
             diff = await self._checkout.diff(run.base)
@@ -349,6 +357,8 @@ async def run_task(task: Task, parts: RunDeps) -> RunState:
     run = machine.resume_run(run, task)
     parts.record.save(run)  # from here on it can be resumed
     parts.listener(PreparationStarted(what="clone"))
+    if parts.container:
+        await parts.container.import_code(parts.sandbox)
     await parts.mirror.create()
     if not run.base:
         if task.push:
@@ -367,6 +377,8 @@ async def run_task(task: Task, parts: RunDeps) -> RunState:
     parts.record.save(run)
     if run.status == "done":
         parts.record.discard_work(keep_branch=not task.push)
+        if parts.container:
+            await parts.container.discard()
     return run
 
 

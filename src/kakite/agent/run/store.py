@@ -177,6 +177,10 @@ class RunFolder:
         self.file = folder / "run.json"
         self.mirror = folder / "mirror.git"
         self.task = folder / "task"
+        self.source = folder / "source.git"
+        """The repository of a run whose code comes out of a container."""
+        self.code = folder / "code.tar"
+        """All that lay in the folder with the code there."""
         self.check = folder / "check"
         """Where task folders for checks of what is committed are made; there only meanwhile."""
         self._stored: tuple[RunState, int] | None = None

@@ -37,7 +37,7 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
     edit_format = resolve_format(tooling.edit_format, run.task.model)
     toolset = SandboxToolset(
         tooling.editor,
-        partial(sandbox.build_process_spec, env=_build_environment(run, tooling)),
+        partial(sandbox.build_process_spec, env=_build_environment(run, parts)),
         partial(_build_serve_command, sandbox, tooling, edit_format),
         lambda error: parts.listener(ResourceMissing(what="editor", code=error.code, message=error.message)),
         in_process=_build_in_process_editor(run, parts, edit_format),
@@ -67,12 +67,15 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
     return RunToolset(run, parts, toolset, further, beginning, listed)
 
 
-def _build_environment(run: RunState, tooling: ToolSettings) -> Mapping[str, str] | None:
-    if not tooling.after_edit:
-        return run.environment
-    # JSON is YAML, as the variable is read; the person's settings are not in the sandbox.
-    commands = {pattern: list(said) for pattern, said in tooling.after_edit.items()}
-    return {**(run.environment or {}), AFTER_EDIT_VARIABLE: json.dumps(commands)}
+def _build_environment(run: RunState, parts: SessionDeps) -> Mapping[str, str]:
+    environment = dict(run.environment or {})
+    if parts.container:
+        environment |= parts.container.build_environment(parts.sandbox)
+    if after_edit := parts.tooling.after_edit:
+        # JSON is YAML, as the variable is read; the person's settings are not in the sandbox.
+        commands = {pattern: list(said) for pattern, said in after_edit.items()}
+        environment[AFTER_EDIT_VARIABLE] = json.dumps(commands)
+    return environment
 
 
 StartCallback = Callable[[], Awaitable[None]]
@@ -136,7 +139,7 @@ class RunToolset:
         self._toolset = toolset
         self._further = further
         self._beginning = beginning
-        self._project = parts.sandbox.project
+        self._project = parts.project
         self._conversation = run.task.workspace != "clone"
         self._branch = run.task.branch if run.task.workspace == "worktree" else ""
         self._mode_rules = len(parts.rules)
@@ -144,7 +147,7 @@ class RunToolset:
         self._edit_format: EditFormat = resolve_format(parts.tooling.edit_format, run.task.model)
         # Every command's output counts as text from outside: asking after each would be asking always. What a
         # command can reach is up to the sandbox.
-        inside = PathContext(project=parts.sandbox.project)
+        inside = PathContext(project=parts.project)
         setting = ApprovalConfig(
             ask_after_outside=False,
             begins=beginning.notify,

@@ -477,7 +477,11 @@ class TaskActivities:
         )
         relay = SandboxRemote(mirror, task.branch)
         terms = SandboxSpec(
-            network=task.network, hosts=task.hosts, services={ORIGIN_SERVICE: relay}, cache=task.repository
+            network=task.network,
+            hosts=task.hosts,
+            services={ORIGIN_SERVICE: relay},
+            cache=task.repository,
+            checkout=address.local_path,
         )
         sandbox = open_sandbox(task.sandbox, bookmark.task, terms=terms)
         kind = sandbox.kind if task.sandbox == AUTO else task.sandbox

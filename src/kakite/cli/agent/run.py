@@ -11,6 +11,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -31,7 +32,7 @@ from kakite.cli.exit_codes import (
     to_internal_error,
     to_known_error,
 )
-from kakite.cli.options import SANDBOX_HELP, Branch, GivenFlags, Json, Repo, add_setting_options
+from kakite.cli.options import SANDBOX_HELP, Branch, GivenFlags, Json, add_setting_options
 from kakite.errors import ExternalError, KakiteError, UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +66,14 @@ Stream = Annotated[
 @add_setting_options()
 def run(
     task: Annotated[str, typer.Argument(help="What to do, in your words.")],
-    repo: Repo = ".",
+    repo: Annotated[
+        str,
+        typer.Option(
+            metavar="PLACE",
+            help="Path or address of the repository, or a folder inside it. Kakite pushes the branch there. "
+            "Default: this folder; with --container its code.",
+        ),
+    ] = "",
     branch: Branch = None,
     *,
     push: Annotated[
@@ -80,25 +88,46 @@ def run(
         str | None,
         typer.Option(metavar="FILE", help="Write the change into this file, as a patch for `git apply`."),
     ] = None,
+    container: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|IMAGE",
+            help="Run commands in a container of this image, or in a copy of this container. "
+            "Without --repo its own code is worked on, and stays there as it is.",
+        ),
+    ] = "",
+    workdir: Annotated[
+        str,
+        typer.Option(
+            metavar="FOLDER", help="The folder with the code in the container. Default: the image's."
+        ),
+    ] = "",
     given: GivenFlags,
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
     """Clone the repository into a separate workspace, let the model work there, and push a branch."""
-    from kakite.agent.git.url import find_enclosing_repository, parse_repo_url
+    from kakite.agent.git.url import RepoUrl, find_enclosing_repository, parse_repo_url
     from kakite.agent.run.store import RunStore
     from kakite.cli.agent.run_report import check_patch_file
     from kakite.cli.settings import load_settings
     from kakite.workspace import ensure_state_folder
 
     with _report_errors(as_json=as_json) as attempt:
-        attempt.address = parse_repo_url(find_enclosing_repository(repo))
+        record = RunStore(ensure_state_folder(os.environ)).create_run()
+        in_container = bool(container) and not repo
+        attempt.address = (
+            RepoUrl(str(record.source))
+            if in_container
+            else parse_repo_url(find_enclosing_repository(repo or "."))
+        )
         settings = load_settings(given, repository=attempt.address.url)
         if not task.strip():
             raise UsageError("the task is empty")
-        attempt.record = RunStore(ensure_state_folder(os.environ)).create_run()
+        attempt.record = record
         begun = _build_task(task, attempt.record.id, attempt.address, branch, settings)
-        attempt.task = replace(begun, push=push, patch=check_patch_file(patch))
+        begun = replace(begun, push=push and not in_container, patch=check_patch_file(patch))
+        attempt.task = _set_container(begun, container, workdir, given)
         _execute_task(
             attempt.task,
             attempt.record,
@@ -107,6 +136,24 @@ def run(
             stream=stream,
             as_json=as_json,
         )
+
+
+def _set_container(task: Task, container: str, workdir: str, given: Mapping[str, object]) -> Task:
+    """Return the task with the container that its commands run in.
+
+    Raises:
+        UsageError: the folder is none, or there is no container, or it is to have a network.
+    """
+    from kakite.sandbox.container.image_folder import check_workdir
+
+    if not container:
+        if workdir:
+            raise UsageError("`--workdir` names a folder in a container", hint="give --container too")
+        return task
+    if given.get("network") not in {None, "off"}:
+        raise UsageError("commands in your own container have no network", hint="leave --network out")
+    # The image has what the project needs.
+    return replace(task, container=container, workdir=check_workdir(workdir), network="off", setup=False)
 
 
 def _build_task(text: str, run_id: str, address: RepoUrl, branch: str | None, settings: Settings) -> Task:
@@ -286,8 +333,10 @@ def _parse_address(task: Task, repo: str | None) -> RepoUrl:
     Raises:
         UsageError: another repository was given (``other_repository``).
     """
-    from kakite.agent.git.url import parse_repo_url
+    from kakite.agent.git.url import RepoUrl, parse_repo_url
 
+    if not repo and task.container and Path(task.repository).parent.name == task.id:
+        return RepoUrl(task.repository)
     address = parse_repo_url(repo or task.repository)
     if address.url != task.repository:
         raise UsageError(
@@ -544,7 +593,7 @@ def _execute_task(
     # What is wrong with the parts is said before we act.
     parts = _build_deps(task, record, address, terminal, settings, stream=streaming)
     _check_can_act(parts)
-    if not record.file.exists():  # a run that begins
+    if not record.file.exists() and address.url != str(record.source):  # a run that begins
         _warn_uncommitted(address)
     try:
         with record.lock():
@@ -573,23 +622,27 @@ def _build_deps(
     from kakite.agent.git.worktree import ORIGIN_SERVICE, read_commit_author
     from kakite.agent.run.deps import RunDeps
     from kakite.agent.run.limits import DailyUsageStore
+    from kakite.agent.run.task_container import TaskContainer
     from kakite.cli.agent.worker import open_task_model
     from kakite.cli.settings import build_tool_settings
     from kakite.host import MODES, DenyingApprover
-    from kakite.sandbox import AUTO, SandboxSpec, open_sandbox
+    from kakite.sandbox import AUTO, ResourceLimits, SandboxSpec, open_sandbox
+    from kakite.sandbox.container.command_container import SERVICE
     from kakite.workspace import ensure_state_folder
 
-    if not task.model:
-        raise UsageError(
-            "you named no model",
-            hint="give one with --model PROVIDER:NAME; `kakite agent demo` works without one",
-            code="model_missing",
-        )
+    _check_model_named(task)
     asked_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     mirror = Mirror(record.mirror, address, os.environ)
     relay = SandboxRemote(mirror, task.branch, read_only=not task.push)
+    limits = ResourceLimits()
+    container = TaskContainer(task, record, os.environ, limits) if task.container else None
     terms = SandboxSpec(
-        network=task.network, hosts=task.hosts, services={ORIGIN_SERVICE: relay}, cache=address.url
+        limits=limits,
+        network=task.network,
+        hosts=task.hosts,
+        services={ORIGIN_SERVICE: relay, **({SERVICE: container.serve} if container else {})},
+        cache=address.url,
+        checkout=address.local_path,
     )
     sandbox = open_sandbox(task.sandbox, record.task, terms=terms)
     terminal.where = lambda: _describe_sandbox(task, sandbox)
@@ -609,12 +662,24 @@ def _build_deps(
         sandbox=sandbox,
         limits=terms.limits,
         record=record,
+        container=container,
         tooling=build_tool_settings(settings),
         retry_seconds=60 * settings.retry_minutes,
     )
 
 
+def _check_model_named(task: Task) -> None:
+    if not task.model:
+        raise UsageError(
+            "you named no model",
+            hint="give one with --model PROVIDER:NAME; `kakite agent demo` works without one",
+            code="model_missing",
+        )
+
+
 def _describe_sandbox(task: Task, sandbox: Sandbox) -> str:
+    if task.container:
+        return f"It runs in a container of its own, made of `{task.container}`, without a network."
     if not sandbox.isolates:
         return "It runs on this machine, without a sandbox."
     return f"It runs in the sandbox {sandbox.kind}, {_NETWORKS[task.network]}."

@@ -350,8 +350,9 @@ class ContainerSandbox:
             *("--log-driver", "none", "--hostname", "sandbox", "--network", "none"),
             *("--user", user, *rootless, "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
             *("--read-only", "--workdir", "/", "--entrypoint", PYTHON),
-            *_build_limit_args(self._terms.limits, containers.name, user),
-            *_build_no_proxy_args(containers.name),
+            *build_resource_args(self._terms.limits, containers.name),
+            *_build_tmpfs_args(self._terms.limits.memory, containers.name, user),
+            *build_no_proxy_args(containers.name),
             *env,
             *self._build_mount_args(containers, user),
             *(self._image, "-I", "-S", f"{_INSIDE}/init.py", PROJECT, *self._terms.services),
@@ -367,13 +368,13 @@ class ContainerSandbox:
         else:
             places = [
                 *self._build_project_mounts(),
-                _format_mount("bind", str(self._folder.home), HOME),
+                format_mount("bind", str(self._folder.home), HOME),
             ]
         if not containers.remote and (
             (containers.name == "docker" and os.geteuid() != 0) or (os.geteuid() == 0 and user != images.USER)
         ):
             users = task_folder.write_passwd(self._folder.path / "passwd", user, HOME)
-            places.append(f"{_format_mount('bind', str(users), '/etc/passwd')},readonly")
+            places.append(f"{format_mount('bind', str(users), '/etc/passwd')},readonly")
         cache = f"kakite-cache-{engine.compute_digest(f'{engine.get_user_label()} {self._terms.cache}')}"
         places.append(
             _build_volume_mount(containers, cache, CACHE, engine.CACHE)
@@ -384,16 +385,16 @@ class ContainerSandbox:
 
     def _build_project_mounts(self) -> list[str]:
         if not self._project:
-            return [_format_mount("bind", str(self._folder.project), PROJECT)]
+            return [format_mount("bind", str(self._folder.project), PROJECT)]
         self._mounted = self._project.build_mounts()
-        places = [_format_mount("bind", str(self._project.path), PROJECT)]
+        places = [format_mount("bind", str(self._project.path), PROJECT)]
         for mount in self._mounted:
             if mount.identity:
-                bound = _format_mount("bind", str(mount.source), f"{PROJECT}/{mount.path}")
+                bound = format_mount("bind", str(mount.source), f"{PROJECT}/{mount.path}")
                 places.append(f"{bound},readonly" if mount.sealed else bound)
         return [
             *places,
-            *(f"{_format_mount('bind', str(path), str(path))},readonly" for path in self._project.gitdirs),
+            *(f"{format_mount('bind', str(path), str(path))},readonly" for path in self._project.gitdirs),
         ]
 
     # Where the engine is elsewhere
@@ -508,7 +509,7 @@ async def _end(running: _RunningContainer) -> None:
     """End a container, and make sure that it is gone."""
     closed_by_itself = await running.line.close()
     if not closed_by_itself:
-        await asyncio.to_thread(_remove, running.containers, [running.name])
+        await asyncio.to_thread(remove_containers, running.containers, [running.name])
 
 
 def _find_init_pid(running: _RunningContainer) -> int:
@@ -529,16 +530,18 @@ def reap(containers: engine.ContainerEngine) -> list[str]:
     listed = containers.call("ps", "--all", *mine, "--format", "{{.Names}}", timeout=_CALL).split()
     dead = [name for name in listed if (owner := engine.parse_owner(name)) and not owner.is_alive()]
     if dead:
-        _remove(containers, dead)
+        remove_containers(containers, dead)
     return dead
 
 
-def _remove(containers: engine.ContainerEngine, names: list[str]) -> None:
+def remove_containers(containers: engine.ContainerEngine, names: list[str]) -> None:
+    """Remove containers of ours and their volumes, at once; those that are gone are no matter. Blocks."""
     at_once = ("--time", "0") if containers.name == "podman" else ()
     containers.ask("rm", "--force", "--volumes", *at_once, *names, timeout=_CALL)
 
 
-def _build_limit_args(limits: ResourceLimits, program: str, user: str) -> tuple[str, ...]:
+def build_resource_args(limits: ResourceLimits, program: str) -> tuple[str, ...]:
+    """Return the words of an engine for the limits of a container."""
     memory = str(limits.memory)
     ulimits = {"nofile": limits.open_files, "core": 0, "fsize": limits.disk}
     if program == "podman":  # it asks for more than it has itself unless it is told, and cannot get it
@@ -548,7 +551,6 @@ def _build_limit_args(limits: ResourceLimits, program: str, user: str) -> tuple[
         *("--memory", memory, "--memory-swap", memory, "--pids-limit", str(limits.processes)),
         *(("--cpus", f"{limits.cpus:g}") if limits.cpus else ()),
         *(part for name, most in ulimits.items() for part in ("--ulimit", f"{name}={most}:{most}")),
-        *_build_tmpfs_args(limits.memory, program, user),
     )
 
 
@@ -572,7 +574,7 @@ def _format_tmpfs_size(size: int, program: str) -> str:
     return f"size={size}" if program == "podman" else f"size={size},nr_inodes={max(size // _FILE, 64)}"
 
 
-def _build_no_proxy_args(program: str) -> tuple[str, ...]:
+def build_no_proxy_args(program: str) -> tuple[str, ...]:
     """Keep the proxies of the person's settings out, whose addresses may hold a password."""
     if program == "podman":
         return ("--http-proxy=false",)
@@ -583,13 +585,14 @@ def _build_no_proxy_args(program: str) -> tuple[str, ...]:
 def _build_volume_mount(containers: engine.ContainerEngine, name: str, target: str, label: str) -> str:
     if containers.name == "docker":
         labels = f"volume-label={label}=1,volume-label={engine.OWNER}={engine.get_user_label()}"
-        return f"{_format_mount('volume', name, target)},{labels}"
+        return f"{format_mount('volume', name, target)},{labels}"
     labels = ("--label", f"{label}=1", "--label", f"{engine.OWNER}={engine.get_user_label()}")
     containers.ask("volume", "create", *labels, name, timeout=_CALL)  # fails where it is there already
-    return _format_mount("volume", name, target)
+    return format_mount("volume", name, target)
 
 
-def _format_mount(kind: str, source: str, target: str) -> str:
+def format_mount(kind: str, source: str, target: str) -> str:
+    """Return the words of an engine for a mount."""
     return f"type={kind},{_quote(f'src={source}')},{_quote(f'dst={target}')}"
 
 

@@ -22,8 +22,10 @@ from kakite.processes import (
     ProcessError,
     ProcessSpec,
     build_base_environment,
+    build_import_environment,
     run,
 )
+from kakite.sandbox.backends.editable_installs import find_import_roots
 from kakite.sandbox.base import OUTPUT_LIMIT, SandboxError, build_kakite_argv, resolve_cwd
 from kakite.sandbox.files.task_folder import TaskFolder
 from kakite.sandbox.services import ServiceSockets, check_names
@@ -60,6 +62,7 @@ class LocalSandbox:
         self._listeners = ServiceSockets()
         self._terms = terms
         temporary = {"TMPDIR": str(self._folder.temporary)}
+        self._environ = environ
         self._env = build_base_environment(environ, str(self._folder.home)) | temporary
 
     @property
@@ -88,6 +91,11 @@ class LocalSandbox:
         if not self._project.is_dir():
             raise SandboxError(f"there is no folder `{self._project}`", code="folder_missing")
         await self._folder.take_ownership()
+        if self._terms.checkout is not None:
+            roots = await asyncio.to_thread(find_import_roots, self._terms.checkout, self._environ)
+            self._env |= build_import_environment(
+                os.pathsep.join(str(self._project / root) for root in roots)
+            )
         await self._listeners.open(self._services, self._terms.services)
 
     def build_process_spec(

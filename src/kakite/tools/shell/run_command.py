@@ -20,6 +20,7 @@ from kakite.processes import (
     ProcessSpec,
     Stream,
     build_base_environment,
+    build_command_argv,
     build_proxy_environment,
     run,
 )
@@ -124,7 +125,8 @@ def create_run_command_tool(scope: Scope, rules: CommandRules, jobs: Jobs) -> Fu
         with ExitStack() as opened:
             folder = await asyncio.to_thread(opened.enter_context, scope.workspace.open_folder(path))
             # The folder that was looked at, not what somebody puts at its path before the program starts.
-            launch = ProcessSpec(argv=argv, env=environment, cwd=f"/proc/self/fd/{folder}")
+            where = build_command_argv(argv, os.environ)
+            launch = ProcessSpec(argv=where, env=environment, cwd=f"/proc/self/fd/{folder}")
             root = await asyncio.to_thread(opened.enter_context, scope.whole.open_folder("."))
             if arguments.get("background"):
                 return jobs.begin(launch, arguments.get("timeout"), root, opened)

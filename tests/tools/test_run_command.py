@@ -128,7 +128,7 @@ async def test_what_is_left_out_of_an_answer_lies_in_a_file_that_git_does_not_se
         id="1", name="text_editor",
         arguments={"command": "view", "path": named["stdout"][0], "view_range": [50_000, 50_001]},
     )  # fmt: skip
-    assert (await editor.call(view)).text == " 50000\t50000\n 50001\t50001"
+    assert (await editor.call(view)).text == "50000\t50000\n50001\t50001"
 
 
 async def test_short_output_leaves_no_file(toolset: FunctionToolset, tmp_path: Path) -> None:

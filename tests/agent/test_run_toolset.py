@@ -27,6 +27,7 @@ from kakite.models.model import Model, OnText
 from kakite.sandbox import Sandbox
 from kakite.tools import Tool, ToolCall, ToolResult
 from tests.agent.test_runner import DONE, PLAN, command, parts_of
+from tests.answers import read_answer
 from tests.cli.program import skip_without
 from tests.host.project import TOLD, Project, tool
 from tests.repositories import make_remote
@@ -149,7 +150,7 @@ async def names(box: RunToolset) -> list[str]:
 
 
 def ran(result: ToolResult) -> str:
-    return json.loads(result.text)["stdout"]
+    return read_answer(result)["stdout"]
 
 
 async def kill_servers(box: RunToolset) -> ToolResult:

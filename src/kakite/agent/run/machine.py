@@ -64,14 +64,12 @@ STOP_AT = 5
 StuckLevel = Literal["fine", "tell", "stop"]
 
 _TIMES = re.compile(
-    r'"duration_ms": ?[\d.]+'  # of run_command
-    r"|\b\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|sec|secs|seconds?)\b"
+    r"(?:, )?\b\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|sec|secs|seconds?)\b"
     r"|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
     r"|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
     r"|\b0x[0-9a-f]{6,}\b",  # where something lies in memory
     re.IGNORECASE,
 )
-_WAITING = re.compile(r'"running": ?true')
 
 
 def fingerprint_call(call: ToolCall, result: ToolResult) -> str:
@@ -84,7 +82,7 @@ def fingerprint_call(call: ToolCall, result: ToolResult) -> str:
 
 def is_waiting(call: ToolCall, result: ToolResult) -> bool:
     """Return whether this looks at a command that runs on: doing so again and again is no circle."""
-    return call.name.endswith("poll_command") and _WAITING.search(result.text) is not None
+    return call.name.endswith("poll_command") and result.details.get("running") is True
 
 
 def add_fingerprint(marks: tuple[str, ...], call: ToolCall, result: ToolResult) -> tuple[str, ...]:

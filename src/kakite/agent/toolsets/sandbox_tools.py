@@ -5,7 +5,6 @@ A server that dies is started again, a limited number of times.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
@@ -238,9 +237,8 @@ class SandboxToolset:
     def _note_job(self, name: str, result: ToolResult) -> None:
         if name not in {"run_command", "poll_command", "stop_command"} or result.is_error:
             return
-        told: dict[str, object] = json.loads(result.text) if result.text.startswith("{") else {}
-        if job := told.get("job"):
-            (self._jobs.add if told.get("running") else self._jobs.discard)(str(job))
+        if job := result.details.get("job"):
+            (self._jobs.add if result.details.get("running") else self._jobs.discard)(str(job))
 
     async def _open_both(self) -> None:
         try:

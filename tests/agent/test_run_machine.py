@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from kakite.agent.run import machine
 from kakite.agent.run import plan as plans
+from kakite.agent.run.compaction import get_visible_messages
 from kakite.agent.run.state import Conflict, Plan, RunState, RunStep, Task
 from kakite.agent.run.store import RunFolder, RunStoreError
-from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, Usage, UserMessage
+from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
 
 CONFLICT = (Conflict(path="a.py", kind="text"),)
@@ -420,6 +421,27 @@ moves = st.lists(
     ),
     max_size=30,
 )
+
+
+@given(course=moves)
+def test_in_any_course_each_request_begins_with_all_that_the_one_before_had(course: list[str]) -> None:
+    run = machine.create_run_state(task(), "base")
+    before: tuple[Message, ...] = ()
+    for move in course:
+        if machine.next_action(run) == machine.ModelRequestAction():
+            shown = get_visible_messages(run)
+            assert shown[: len(before)] == before
+            before = shown
+        run = moved(run, move)
+
+
+def test_a_plan_may_come_with_the_first_calls() -> None:
+    run = machine.on_reply(machine.create_run_state(task(), "base"), reply(PLAN, call()))
+    assert (run.phase, run.plan and run.plan.steps) == ("act", ("s",))
+    assert [step.kind for step in run.steps] == ["plan"]
+    assert machine.next_action(run) == machine.ToolCallAction(call())
+    run = machine.on_tool_finished(run, ToolResult(text="seen"), 0.1)
+    assert isinstance(run.messages[-1], ToolMessage)
 
 
 @given(course=moves)

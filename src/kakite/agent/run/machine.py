@@ -529,7 +529,7 @@ def _apply_reply(run: RunState, reply: Reply) -> RunState:
     if reply.finish == "refused":
         return replace(run, refused=True)
     if reply.calls and run.plan is None and run.phase != "chat":
-        run = replace(run, plan=parse_plan(reply.text))
+        run = _begin_plan(run, parse_plan(reply.text))
     if run.plan:
         run = replace(run, plan=mark_steps_done(run.plan, reply.text))
     if run.reflecting and (plan := parse_plan(reply.text)):
@@ -749,10 +749,13 @@ def on_conflicts(run: RunState, conflicts: tuple[Conflict, ...]) -> RunState:
         conflicts=conflicts,
         steps=(*run.steps, step),
     )
-    listing = "\n".join(f"- `{conflict.path}`: {_CONFLICT_HINTS[conflict.kind]}" for conflict in conflicts)
-    return _deliver_notes(
-        _append_user_message(run, load_prompt("conflict").format(branch=run.task.branch, files=listing))
-    )
+    return _deliver_notes(_append_user_message(run, build_conflict_prompt(run)))
+
+
+def build_conflict_prompt(run: RunState) -> str:
+    """Return what the model is to do about the conflicts."""
+    listing = [f"- `{conflict.path}`: {_CONFLICT_HINTS[conflict.kind]}" for conflict in run.conflicts]
+    return load_prompt("conflict").format(branch=run.task.branch, files="\n".join(listing)).strip()
 
 
 _CONFLICT_HINTS: dict[ConflictKind, str] = {
@@ -825,8 +828,14 @@ def _has_only_viewed(run: RunState) -> bool:
 
 
 def _on_plan(run: RunState, plan: Plan) -> RunState:
-    run = replace(run, plan=plan, phase="act", steps=(*run.steps, _build_plan_step(plan)))
-    return _append_user_message(run, load_prompt("act"))
+    return _append_user_message(_begin_plan(run, plan), load_prompt("act"))
+
+
+def _begin_plan(run: RunState, plan: Plan | None) -> RunState:
+    if plan is None:
+        return run
+    phase = "act" if run.phase == "plan" else run.phase
+    return replace(run, plan=plan, phase=phase, steps=(*run.steps, _build_plan_step(plan)))
 
 
 def _build_plan_step(plan: Plan) -> RunStep:

@@ -20,7 +20,7 @@ from kakite.agent.run.plan import PlanTextFilter, parse_plan
 from kakite.agent.run.runner import run_task
 from kakite.agent.run.state import RunState
 from kakite.agent.run.turns import TurnExecutor
-from kakite.models.messages import Reply, ToolMessage
+from kakite.models.messages import InvalidToolCall, Reply, ToolMessage
 from kakite.tools import ToolCall
 from tests.agent.test_run_toolset import Setup, setup_in
 from tests.agent.test_runner import DONE, PLAN, command, parts_of
@@ -134,6 +134,41 @@ async def test_where_each_call_has_to_be_weighed_they_come_one_after_the_other(
     once = [ToolCallEvent, ToolResultEvent]
     assert kinds == (once if setting == "limit" else once * 2)
     assert len(run.pending) == (1 if setting == "limit" else 0)
+
+
+# calls that cannot be made
+
+
+class Said:
+    """A model with one reply."""
+
+    def __init__(self, *calls: ToolCall | InvalidToolCall) -> None:
+        self._reply = Reply(text="", calls=calls)
+
+    async def reply(self, *_asked: Any) -> Reply:
+        return self._reply
+
+
+@pytest.mark.slow
+async def test_calls_with_bad_json_are_shown_in_their_place(edited: Setup) -> None:
+    broken = InvalidToolCall(id="c0", name="text_editor", raw='{"path": "f0",')
+    heard: list[RunEvent] = []
+    parts = replace(
+        edited.parts, listener=heard.append, model=Said(broken, view(1), replace(broken, id="c2"))
+    )
+    async with replace(edited, parts=parts).open() as box:
+        turns = TurnExecutor(parts, box, TimedApprover(parts.approver), _list_nothing)
+        with anyio.fail_after(4 * WITHIN):
+            run = await turns.ask_model(machine.create_run_state(edited.task, "base"))
+            run = await turns.run_tool(run, view(1))
+    assert not run.pending
+    shown = [event for event in heard if isinstance(event, ToolCallEvent | ToolResultEvent)]
+    assert [event.id for event in shown] == ["c0", "c0", "c1", "c1", "c2", "c2"]
+    assert shown[0] == ToolCallEvent(id="c0", tool="text_editor", arguments=None, raw=broken.raw)
+    result = shown[1]
+    assert isinstance(result, ToolResultEvent)
+    assert (result.ok, result.code) == (False, "bad_arguments")
+    assert "at character 15" in result.text
 
 
 # what streams

@@ -818,7 +818,20 @@ def _on_final_reply(run: RunState, text: str) -> RunState:
             return replace(run, refused=True, summary=text.strip())
         if plan or _has_only_viewed(run):  # the first words before any deed are the plan, whatever their form
             return _on_plan(run, plan or Plan(goal=text.strip()))
+    if not run.nudged and (left := _find_open_steps(run)):
+        told = load_prompt("open_steps").format(steps=left)
+        return _append_user_message(replace(run, nudged=True), told)
     return replace(run, phase="inspect", summary=strip_progress_lines(text), reflecting=False)
+
+
+def _find_open_steps(run: RunState) -> str:
+    """Return the open steps of a model that says which are done, while it may go on; empty: none."""
+    if run.plan is None or not run.plan.done or run.reflecting or run.inspections:
+        return ""
+    if run.usage.requests >= run.task.max_turns or find_reached_limits(run):
+        return ""
+    done = complete_plan(run.plan, checked=False).done
+    return ", ".join(str(number) for number in done if number not in run.plan.done)
 
 
 def _has_only_viewed(run: RunState) -> bool:
@@ -843,19 +856,15 @@ def _build_plan_step(plan: Plan) -> RunStep:
 
 
 def _on_no_changes(run: RunState) -> RunState:
-    # Without a plan these words may have been one: looking by commands cannot be told from work.
-    idle = run.plan is None or _has_only_viewed(run)
     committed = any(step.kind == "commit" for step in get_current_steps(run))
-    if idle and not run.nudged and not committed:
+    if not run.nudged and not committed:
         return _append_user_message(replace(run, phase="act", nudged=True), load_prompt("nudge"))
     return replace(run, phase="done", status="no_changes")
 
 
 def _reject_invalid_calls(run: RunState) -> RunState:
     while run.pending and isinstance(call := run.pending[0], InvalidToolCall):
-        text = (
-            "Error (bad_arguments): the arguments were not a JSON object; send the call again with valid JSON"
-        )
+        text = f"Error (bad_arguments): {_describe_bad_json(call.raw)}; send the call again with valid JSON"
         step = RunStep(kind="tool", text=call.name, ok=False, code="bad_arguments")
         sent = ToolCall(id=call.id, name=call.name, arguments={"": call.raw})
         marks = add_fingerprint(run.marks, sent, ToolResult(text="", is_error=True))
@@ -863,6 +872,17 @@ def _reject_invalid_calls(run: RunState) -> RunState:
         run = replace(run, failures=run.failures + 1)
         run = _handle_stuck(_append_tool_message(run, call, text, is_error=True))
     return run
+
+
+def _describe_bad_json(raw: str) -> str:
+    try:
+        json.loads(raw)
+    except json.JSONDecodeError as error:
+        near = raw[max(0, error.pos - 30) : error.pos + 30]
+        return f"the arguments were not JSON, {error.msg} at character {error.pos + 1}, in `{near}`"
+    except (ValueError, RecursionError):
+        return "the arguments were not JSON"
+    return "the arguments were not a JSON object, or cut off"
 
 
 def _append_tool_message(

@@ -17,6 +17,7 @@ from kakite.agent.observe.event_log import (
     build_reply_event,
     build_result_event,
     iter_plan_updates,
+    iter_rejected_calls,
 )
 from kakite.agent.observe.events import (
     ModelRequestRetried,
@@ -194,7 +195,12 @@ class TurnExecutor:
             plan = after.plan
             self._emit(PlanCreated(goal=plan.goal, steps=plan.steps, check=plan.check))
         self._emit(build_reply_event(reply, after.usage.requests))
+        self._show_rejected(run, after)
         return after
+
+    def _show_rejected(self, before: RunState, after: RunState) -> None:
+        for event in iter_rejected_calls(before, after):
+            self._emit(event)
 
     def _tell_of_retry(self, retry: ModelRetry) -> None:
         self.partial = ""
@@ -249,7 +255,8 @@ class TurnExecutor:
         await self._look_ahead(run)
         result, seconds = await self.call(call, save_started)
         self.call_started = False
-        run = machine.on_tool_finished(run, result, seconds)
+        before, run = run, machine.on_tool_finished(run, result, seconds)
+        self._show_rejected(before, run)
         if self._toolbox.editor_error:
             run = machine.on_editor_unavailable(run, self._toolbox.editor_error)
         return run

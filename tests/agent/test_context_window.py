@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from kakite.agent.run import compaction, machine
 from kakite.agent.run.compaction import Compactor, RequestOverhead, get_run_window, on_context_overflow
-from kakite.agent.run.state import RunState
+from kakite.agent.run.state import Conflict, RunState
 from kakite.models.messages import Reply, ToolMessage, Usage, UserMessage
 from kakite.models.providers import DEFAULT_CONTEXT_WINDOW, count_tokens, find_context_window
 from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.tools.toolset import ToolCall, ToolResult
-from tests.agent.test_run_machine import check_wire_order, planned, reply, task
+from tests.agent.test_run_machine import PLAN, check_wire_order, planned, reply, task
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,9 @@ def test_what_is_shown_fits_a_course_of_calls_and_only_grows_until_it_is_condens
         compaction.truncate_results(lighter),
     ):
         assert smaller.messages == run.messages
-        assert compaction.get_visible_messages(smaller)[0] == run.messages[0]
+        start = compaction.get_visible_messages(smaller)[0]
+        assert isinstance(start, UserMessage)
+        assert start.text.startswith("# Task\n\ndo it")
         is_whole(smaller)
         assert (
             compaction.count_request_tokens(smaller, len)
@@ -209,6 +211,56 @@ async def test_a_conversation_that_is_too_long_is_summarised_with_task_plan_and_
     assert (mark.kind, mark.text.endswith("; a summary stands for the earlier ones")) == ("context", True)
     now, before = mind.count_request_tokens(run, NOTHING), mind.count_request_tokens(full, NOTHING)
     assert f"about {now:,} tokens instead of {before:,}" in mark.text
+
+
+PHASES = {
+    "act": "done: 1, 2",
+    "reflect": "takes another way",
+    "resolve": "- `f`: both changed",
+}
+"""What the model is to do then, in words of that prompt."""
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_after_a_summary_the_prompt_of_the_present_phase_stands_and_not_that_of_planning(
+    phase: str,
+) -> None:
+    full = long()
+    if phase == "reflect":
+        full = replace(full, reflecting=True)
+    elif phase == "resolve":
+        full = machine.on_conflicts(planned(), (Conflict(path="f", kind="other"),))
+        full = talked(
+            [(number, 1, 150) for number in range(40)], replace(full, task=task(context_tokens=8000))
+        )
+    run = await memory("I found that x is broken.")[0].compact(full, NOTHING, ())
+    first, told, *_ = compaction.get_visible_messages(run)
+    assert first == UserMessage(text="# Task\n\ndo it")
+    assert isinstance(told, UserMessage)
+    assert [name for name, words in PHASES.items() if words in told.text] == [phase]
+    is_whole(run)
+
+
+async def test_a_summary_before_there_is_a_plan_leaves_what_asks_for_one() -> None:
+    run = machine.create_run_state(task(context_tokens=8000), "base")
+    run = talked([(number, 1, 150) for number in range(40)], run)
+    assert run.plan is None
+    run = await memory("I looked.")[0].compact(run, NOTHING, ())
+    assert run.condensed
+    assert run.condensed.summary
+    shown = compaction.get_visible_messages(run)
+    assert shown[0] == run.messages[0]
+    after = machine.on_reply(run, reply(PLAN, view(run, "f", 1)))
+    assert after.plan
+    assert compaction.get_visible_messages(after)[: len(shown)] == shown
+
+
+async def test_a_phase_that_is_still_told_in_the_latest_turns_is_not_told_twice() -> None:
+    full = machine.on_conflicts(long(), (Conflict(path="f", kind="other"),))
+    run = await memory("I found that x is broken.")[0].compact(full, NOTHING, ())
+    texts = [m.text for m in compaction.get_visible_messages(run)]
+    assert sum(PHASES["resolve"] in text for text in texts) == 1
+    assert PHASES["resolve"] in texts[-1]
 
 
 async def test_old_results_go_first_and_the_model_is_not_asked_where_that_is_enough() -> None:

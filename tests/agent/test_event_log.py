@@ -217,7 +217,7 @@ def test_no_text_of_a_run_is_live_in_markdown(run: RunState, task: str) -> None:
     fenced = {token.content.strip("\n") for token in tokens if token.type == "fence"}
     for message in run.messages:
         said = escape_control(message.text).strip("\n")
-        assert said in fenced or not said.strip()
+        assert said in fenced or not message.text.strip()
 
 
 _PLAIN = {

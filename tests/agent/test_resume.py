@@ -106,7 +106,7 @@ async def test_a_run_is_gone_on_with_in_another_kind_of_sandbox(place: Path, mov
     run = await gone_on_with(place, remote, second, LOOK)
     assert (run.status, run.sandbox) == ("done", second.kind)
     looked = heard(run)[-1]
-    assert '"exit_code": 0' in looked
+    assert "exit code 0" in looked
     assert git(remote, "rev-parse", "main") in looked
     assert [git(remote, "show", f"{BRANCH}:{name}") for name in "abc"] == ["2", "3", "2"]
 
@@ -120,7 +120,7 @@ async def test_what_programs_of_another_user_wrote_is_the_persons_again(place: P
     task = place / "run" / "task"
     assert {path.lstat().st_uid for path in (task / "project").rglob("*")} == {59000}
     run = await gone_on_with(place, remote, second, command("cat ~/kept; find . ~ -uid 59000; touch b"))
-    assert '"stdout": "kept\\n"' in heard(run)[-1]
+    assert heard(run)[-1].endswith("\nkept")
 
 
 @between("container-bubblewrap")

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from kakite.agent.run import machine
 from kakite.agent.run import plan as plans
+from kakite.agent.run.compaction import get_visible_messages
 from kakite.agent.run.state import Conflict, Plan, RunState, RunStep, Task
 from kakite.agent.run.store import RunFolder, RunStoreError
-from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, Usage, UserMessage
+from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
 
 CONFLICT = (Conflict(path="a.py", kind="text"),)
@@ -330,6 +331,48 @@ def test_a_model_that_only_talks_is_reminded_once() -> None:
     assert machine.next_action(run) == machine.FinishAction("no_changes")
 
 
+STEPS = '{"goal": "g", "steps": ["one", "two", "three", "run the tests"], "title": "Do it", "check": "true"}'
+
+
+@pytest.mark.parametrize("kind", ["run_command", "text_editor"])
+def test_talk_without_a_change_is_reminded_after_any_call(kind: str) -> None:
+    made = ToolCall(id="c1", name=kind, arguments={"command": "make test"})
+    run = machine.on_reply(planned(), reply("", made))
+    run = machine.on_tool_finished(run, ToolResult(text="exit code 0"), 0.1)
+    run = machine.on_inspection(machine.on_reply(run, reply("Now I fix it.")), diff="", findings=())
+    assert machine.next_action(run) == machine.ModelRequestAction()
+
+
+def test_talk_while_steps_are_open_is_reminded_once_of_them_and_not_of_those_that_check() -> None:
+    run = machine.on_reply(machine.create_run_state(task(), "base"), reply(STEPS, call()))
+    run = machine.on_tool_finished(run, ToolResult(text="seen"), 0.1)
+    run = machine.on_reply(run, reply("done: 1\nNow I do the second."))
+    assert machine.next_action(run) == machine.ModelRequestAction()
+    assert "Steps 2, 3 of" in run.messages[-1].text
+    run = machine.on_reply(run, reply("All is done."))
+    assert isinstance(machine.next_action(run), machine.InspectionAction)
+
+
+@pytest.mark.parametrize(
+    ("said", "turns"), [("Done.", 50), ("done: 1, 2, 3\nDone.", 50), ("done: 1\nDone.", 2)]
+)
+def test_who_marks_no_step_or_all_or_has_no_turn_left_is_not_reminded(said: str, turns: int) -> None:
+    run = machine.on_reply(machine.create_run_state(task(max_turns=turns), "base"), reply(STEPS, call()))
+    run = machine.on_tool_finished(run, ToolResult(text="seen"), 0.1)
+    run = machine.on_reply(run, reply(said))
+    assert isinstance(machine.next_action(run), machine.InspectionAction)
+
+
+@given(st.text('{}[]",: a1\n\\', max_size=60))
+def test_arguments_that_are_no_object_are_told_with_the_place(raw: str) -> None:
+    run = machine.on_reply(planned(), reply("", InvalidToolCall(id="c1", name="x", raw=raw)))
+    told = run.messages[-1]
+    assert isinstance(told, ToolMessage)
+    assert told.is_error
+    assert told.text.startswith("Error (bad_arguments): the arguments were not")
+    assert len(told.text) < 300
+
+
 def test_conflicts_are_given_back_with_only_their_files_and_then_the_rebase_goes_on() -> None:
     run = machine.on_commit(
         machine.on_inspection(machine.on_reply(worked(), reply("done")), diff="+x", findings=()), "c1"
@@ -420,6 +463,27 @@ moves = st.lists(
     ),
     max_size=30,
 )
+
+
+@given(course=moves)
+def test_in_any_course_each_request_begins_with_all_that_the_one_before_had(course: list[str]) -> None:
+    run = machine.create_run_state(task(), "base")
+    before: tuple[Message, ...] = ()
+    for move in course:
+        if machine.next_action(run) == machine.ModelRequestAction():
+            shown = get_visible_messages(run)
+            assert shown[: len(before)] == before
+            before = shown
+        run = moved(run, move)
+
+
+def test_a_plan_may_come_with_the_first_calls() -> None:
+    run = machine.on_reply(machine.create_run_state(task(), "base"), reply(PLAN, call()))
+    assert (run.phase, run.plan and run.plan.steps) == ("act", ("s",))
+    assert [step.kind for step in run.steps] == ["plan"]
+    assert machine.next_action(run) == machine.ToolCallAction(call())
+    run = machine.on_tool_finished(run, ToolResult(text="seen"), 0.1)
+    assert isinstance(run.messages[-1], ToolMessage)
 
 
 @given(course=moves)

@@ -27,6 +27,7 @@ from kakite.models.model import Model, OnText
 from kakite.sandbox import Sandbox
 from kakite.tools import Tool, ToolCall, ToolResult
 from tests.agent.test_runner import DONE, PLAN, command, parts_of
+from tests.answers import read_answer
 from tests.cli.program import skip_without
 from tests.host.project import TOLD, Project, tool
 from tests.repositories import make_remote
@@ -149,7 +150,7 @@ async def names(box: RunToolset) -> list[str]:
 
 
 def ran(result: ToolResult) -> str:
-    return json.loads(result.text)["stdout"]
+    return read_answer(result)["stdout"]
 
 
 async def kill_servers(box: RunToolset) -> ToolResult:
@@ -163,7 +164,7 @@ async def test_another_editor_works_in_the_sandbox_beside_the_commands(place: Pa
     async with made.with_(made.second()).open() as box:
         assert await names(box) == ["write_file", "run_command", "poll_command", "stop_command"]
         assert (await box.call(call("write_file"))).text == "written"
-        assert ran(await box.call(call("run_command", command="cat made.txt"))) == "by the second\n"
+        assert ran(await box.call(call("run_command", command="cat made.txt"))) == "by the second"
         assert box.editor_error is None
         said = "".join(part.text for part in box.get_prompt_parts())
     assert "`write_file`" in said
@@ -190,7 +191,7 @@ async def test_tools_of_another_editor_never_stand_in_for_the_commands(local: Se
         listed = await names(box)
         assert len(set(listed)) == 5
         assert listed[0] == "second__run_command"
-        assert ran(await box.call(call("run_command", command="echo me"))) == "me\n"
+        assert ran(await box.call(call("run_command", command="echo me"))) == "me"
         assert (await box.call(call("second__run_command"))).text == "not me"
 
 
@@ -263,7 +264,7 @@ async def test_without_an_editor_that_should_be_there_a_run_goes_on_or_stops(
     going = broken(local, "continue")
     async with going.open() as box:
         assert set(await names(box)) == COMMANDS
-        assert ran(await box.call(call("run_command", command="echo still here"))) == "still here\n"
+        assert ran(await box.call(call("run_command", command="echo still here"))) == "still here"
         assert box.editor_error is not None
         assert box.editor_error.code == "editor_failed"
         assert "no tool to edit files" in "".join(part.text for part in box.get_prompt_parts())
@@ -295,7 +296,7 @@ async def test_a_server_that_is_killed_is_started_again_and_in_the_end_commands_
         assert (await kill_servers(box)).code == "editor_failed"
         assert box.editor_error is not None
         assert local.lacking == {"editor": "editor_failed"}
-        assert ran(await box.call(call("run_command", command="cat x"))) == "1\n"
+        assert ran(await box.call(call("run_command", command="cat x"))) == "1"
         assert (await box.call(call("text_editor", command="view", path="x"))).code == "editor_failed"
         assert await box.list_tools() is listed
 

@@ -12,8 +12,10 @@ from kakite.agent.run.machine import STOP_AT, WARN_AT, WINDOW, add_fingerprint, 
 from kakite.tools.toolset import ToolCall, ToolResult
 
 
-def made(name: str, text: str = "", **arguments: Any) -> tuple[ToolCall, ToolResult]:
-    return ToolCall(id="any", name=name, arguments=arguments), ToolResult(text=text)
+def made(
+    name: str, text: str = "", *, details: dict[str, Any] | None = None, **arguments: Any
+) -> tuple[ToolCall, ToolResult]:
+    return ToolCall(id="any", name=name, arguments=arguments), ToolResult(text=text, details=details or {})
 
 
 def after(*events: tuple[ToolCall, ToolResult]) -> tuple[str, ...]:
@@ -75,9 +77,7 @@ def test_times_and_addresses_make_no_difference() -> None:
     def ran(text: str) -> str:
         return fingerprint_call(*made("run_command", text, command="pytest"))
 
-    assert ran('{"stdout": "1 failed in 0.12s", "duration_ms": 812}') == ran(
-        '{"stdout": "1 failed in 1.07s", "duration_ms": 97}'
-    )
+    assert ran("exit code 1\n1 failed in 0.12s") == ran("exit code 1, 1.3 s\n1 failed in 1.07s")
     assert ran("2026-01-02 10:00:00,123 boom at 0x7f12ab34cd") == ran(
         "2026-01-02 10:00:07,001 boom at 0x7ffe009912"
     )
@@ -93,14 +93,14 @@ def test_an_error_is_another_outcome_than_the_same_text() -> None:
 
 
 def test_waiting_for_a_command_in_the_background_is_no_circle() -> None:
-    waiting = made("poll_command", '{"job": "1", "running": true, "stdout": ""}', job="1")
-    ended = made("poll_command", '{"job": "1", "running": false, "stdout": ""}', job="1")
+    waiting = made("poll_command", "job 1 runs", job="1", details={"job": "1", "running": True})
+    ended = made("poll_command", "job 1: exit code 0", job="1", details={"job": "1", "running": False})
     assert set(verdicts(*[waiting] * 30)) == {"fine"}
     assert verdicts(*[ended] * 5)[-1] == "stop"
 
 
 def test_another_tool_that_says_it_runs_is_a_circle() -> None:
-    assert verdicts(*[made("run_command", '{"running": true}', command="cat state")] * 5)[-1] == "stop"
+    assert verdicts(*[made("run_command", "job 1 runs", command="cat state")] * 5)[-1] == "stop"
 
 
 def test_half_a_character_has_a_mark_too() -> None:

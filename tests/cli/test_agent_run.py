@@ -431,7 +431,7 @@ def test_a_conflict_that_is_not_resolved_is_not_pushed(tmp_path: Path, remote: P
 def test_a_failing_check_goes_back_to_the_model(remote: Path, home: Path) -> None:
     first = {"say": PLAN.replace('"check": ""', '"check": "grep -q moon greet.py"')}
     mended = edit("'hello, world'", "'hello, moon'")
-    told = {"expect": {"last_contains": ["grep -q moon greet.py", "exit_code"]}, **mended}
+    told = {"expect": {"last_contains": ["grep -q moon greet.py", "exit code"]}, **mended}
     with run_scenario_server(script(first, edit(), done(), told, done())) as server:
         outcome = kakite(*run_arguments(remote, server, "--approve", "all", "--json"), home=home)
         assert server.violations == ()

@@ -43,7 +43,7 @@ def test_the_inspector_views_edits_and_sees_an_error(node: Node, root: Path) -> 
         given = ("--tool-name", "text_editor", "--tool-args-json", json.dumps(arguments))
         return inspect(node, root, "--method", "tools/call", *given)[1]
 
-    assert "     2\ttwo" in call(VIEW)["content"][0]["text"]
+    assert "2\ttwo" in call(VIEW)["content"][0]["text"]
     assert not call(EDIT)["isError"]
     assert call(WRONG)["isError"]
     assert (root / "x.txt").read_text(encoding="utf-8") == "one\n2\n"
@@ -55,7 +55,7 @@ def test_the_typescript_sdk_views_edits_and_sees_an_error(node: Node, root: Path
     assert (done.returncode, done.stderr) == (0, "")
     listed, viewed, edited, refused = json.loads(done.stdout)
     assert listed["tools"][0]["name"] == "text_editor"
-    assert "     2\ttwo" in viewed["content"][0]["text"]
+    assert "2\ttwo" in viewed["content"][0]["text"]
     assert not edited["isError"]
     assert refused["isError"]
     assert (root / "x.txt").read_text(encoding="utf-8") == "one\n2\n"

@@ -102,7 +102,7 @@ def script() -> Scenario:
             "expect": {"tool_results": [{"is_error": False}] * 5},
             "calls": [{"tool": "run_command", "arguments": {"command": CHECK}}],
         },
-        {"expect": {"tool_result": {"contains": ['"exit_code": 0', "passed"]}}, "say": "Added and tested."},
+        {"expect": {"tool_result": {"contains": ["exit code 0", "passed"]}}, "say": "Added and tested."},
     ]
     return Scenario.parse(json.dumps({"title": "real project", "turns": turns}))
 

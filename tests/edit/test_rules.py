@@ -663,6 +663,7 @@ def test_lines_to_take_off_that_still_stand_there_are_not_gone() -> None:
         ("2 | b\n3 | c\n", "2 | x\n3 | c\n", "a\nx\nc\n"),
         ("2: b\n", "x\n", "a\nx\nc\n"),
         ("     2\tb\n     3\tc\n", "     2\tx\n     3\tc\n", "a\nx\nc\n"),
+        ("2\tb\n3\tc\n", "2\tx\n3\tc\n", "a\nx\nc\n"),
         # numbers that are not the file's own
         ("1 | b\n2 | c\n", "1 | x\n2 | c\n", None),
         ("7: b\n", "x\n", None),

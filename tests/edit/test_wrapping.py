@@ -60,7 +60,7 @@ def test_a_fence_is_text_in_prose_and_beside_others(text: str, path: str) -> Non
 @given(
     above=st.integers(0, 30),
     line=st.sampled_from(["a = 1", "go(x)", "rev: v1"]),
-    mark=st.sampled_from(["{} | ", "{:6d}\t", "{}→", "{}: "]),
+    mark=st.sampled_from(["{} | ", "{:6d}\t", "{}\t", "{}→", "{}: "]),
 )
 def test_one_line_with_the_number_of_its_place_is_refused_and_suggested_without_it(
     above: int, line: str, mark: str

@@ -131,7 +131,7 @@ async def _edit(engine: Engine, image: str, folder: Path) -> None:
                 assert not done.is_error, done.text
             look = {"command": "cat x.txt; id -u"}
             done = await server.call(ToolCall(id="2", name="run_command", arguments=look))
-            assert '"stdout": "two\\n' in done.text
+            assert "\ntwo\n" in done.text
     finally:
         await sandbox.destroy()
     assert (folder / "project/x.txt").read_text(encoding="utf-8") == "two\n"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.answers import read_answer
 from tests.bounds import WITHIN
 from tests.engines import Engine
 from tests.sandbox.conftest import PATH
@@ -68,7 +68,7 @@ class Commands:
     async def run(self, command: str, *, background: bool = False) -> dict[str, Any]:
         arguments = {"command": command, "background": background}
         call = ToolCall(id="1", name="run_command", arguments=arguments)
-        return json.loads((await self._server.call(call, within=WITHIN)).text)
+        return read_answer(await self._server.call(call, within=WITHIN))
 
 
 def at_work(kind: Kind, folder: Path, work: Any) -> Any:

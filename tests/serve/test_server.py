@@ -44,7 +44,7 @@ async def test_a_client_of_either_era_sees_and_calls_the_tools(era: str, tmp_pat
             hints = tool.annotations.model_dump(exclude={"title"})
             assert all(isinstance(hint, bool) for hint in hints.values())
         seen = await client.call_tool("text_editor", {"command": "view", "path": "x"})
-        assert (seen.is_error, text(seen), seen.structured_content) == (False, "     1\tone", None)
+        assert (seen.is_error, text(seen), seen.structured_content) == (False, "1\tone", None)
         refused = await client.call_tool("text_editor", {"command": "view", "path": "../x"})
         assert refused.is_error
         assert client.instructions or era == "2026-07-28"  # a pinned version asks the server nothing
@@ -67,7 +67,7 @@ async def test_bytes_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
     with anyio.fail_after(WITHIN):
         async with Client(server("--root", str(tmp_path)), mode="auto") as client:
             seen = await client.call_tool("text_editor", {"command": "view", "path": "x"})
-            assert text(seen) == "     1\ta\\xff\\x80\\xfe\\x81b one"
+            assert text(seen) == "1\ta\\xff\\x80\\xfe\\x81b one"
             listed = await client.call_tool("text_editor", {"command": "view", "path": "."})
             assert text(listed) == "caf\\xe9.txt\nx"
             edit = {"command": "str_replace", "path": "x", "old_str": "one", "new_str": "two"}

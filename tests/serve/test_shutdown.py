@@ -118,7 +118,7 @@ def test_while_a_write_waits_for_others_the_server_answers_and_can_be_ended(tmp_
             edit(asking, command="create", path="y", file_text="")
         for _ in range(20):  # the write waits before the last of them, at the latest
             edit(asking, command="view", path="x")
-            assert asking.answer()["result"]["content"][0]["text"] == "     1\ta"
+            assert asking.answer()["result"]["content"][0]["text"] == "1\ta"
         asking.ask("ping")
         assert asking.answer()["result"] == {}
         _assert_ends(asking, end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.answers import read_answer
 from tests.bounds import WITHIN, little_work
 from tests.lanes import examples
 
@@ -275,4 +275,4 @@ async def test_quoted_text_of_several_lines_comes_through_as_it_is(tmp_path: Pat
     toolset = open_toolset(Workspace([tmp_path]), ["shell"], commands=CommandRules(allow=("printf",)))
     arguments = {"command": "printf 'a\nb\r' | printf %s '$HOME'; printf \"it's\""}
     result = await toolset.call(ToolCall(id="1", name="run_command", arguments=arguments))
-    assert json.loads(result.text)["stdout"] == "$HOMEit's"
+    assert read_answer(result)["stdout"] == "$HOMEit's"

@@ -50,7 +50,7 @@ async def test_split_each_command_is_a_tool_that_takes_what_is_its_own(tmp_path:
     assert not (await call(toolset, f"{name}_create", path="x", file_text="one\n")).is_error
     assert not (await call(toolset, f"{name}_str_replace", path="x", old_str="one", new_str="1")).is_error
     assert not (await call(toolset, f"{name}_insert", path="x", insert_line=1, new_str="2")).is_error
-    assert (await call(toolset, f"{name}_view", path="x", description="why")).text == "     1\t1\n     2\t2"
+    assert (await call(toolset, f"{name}_view", path="x", description="why")).text == "1\t1\n2\t2"
     assert not (await call(toolset, f"{name}_undo_edit", path="x")).is_error
     assert (tmp_path / "x").read_bytes() == b"1\n"
     for tool, arguments in {
@@ -69,7 +69,7 @@ async def test_a_read_only_toolset_has_nothing_that_writes(tmp_path: Path) -> No
         "text_editor", "read_files", "list_files", "glob", "find_in_files",
     ]  # fmt: skip
     assert {tool.effect for tool in await toolset.list_tools()} == {"read"}
-    assert (await call(toolset, "text_editor", command="view", path="x")).text == "     1\tone"
+    assert (await call(toolset, "text_editor", command="view", path="x")).text == "1\tone"
     for command in COMMANDS[1:]:
         refused = await call(toolset, "text_editor", command=command, path="x")
         assert refused.code == "bad_arguments"

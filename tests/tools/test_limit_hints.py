@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.answers import read_answer
 from tests.bounds import WITHIN
 
 from kakite.tools import ToolCall, open_toolset
@@ -24,10 +24,10 @@ def answers(folder: Path, script: str, *, background: bool) -> dict[str, Any]:
         arguments = {"command": script, "background": background}
         first = await toolset.call(ToolCall(id="1", name="run_command", arguments=arguments))
         if not background:
-            return json.loads(first.text)
-        job = json.loads(first.text)["job"]
+            return read_answer(first)
+        job = first.details["job"]
         polled = await toolset.call(ToolCall(id="2", name="poll_command", arguments={"job": job, "wait": 30}))
-        return json.loads(polled.text)
+        return read_answer(polled)
 
     workspace = Workspace([folder])
     try:

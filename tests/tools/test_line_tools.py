@@ -332,7 +332,9 @@ async def test_a_line_that_is_not_there_is_refused_with_all_that_are(desk: Desk)
         await desk.refused("insert_contents", path="x", line=line, content="z", preview=True)
 
 
-@pytest.mark.parametrize("text", ["     2\tc = 6", "     2\ta\n     3\tb\n", "2 | a\n3 | b"])
+@pytest.mark.parametrize(
+    "text", ["     2\tc = 6", "     2\ta\n     3\tb\n", "2 | a\n3 | b", "2\tc = 6", "7\ta\n8\t\tb\n"]
+)
 async def test_line_numbers_are_not_inserted(desk: Desk, text: str) -> None:
     desk.write("x", lines(3))
     arguments = {"command": "insert", "path": "x", "insert_line": 1, "insert_text": text}
@@ -348,6 +350,8 @@ async def test_line_numbers_are_not_inserted(desk: Desk, text: str) -> None:
         ("n | a\n", "1 | a\n2 | b"),
         ("     1\ta\n", "     2\tb"),
         ("x\n", "     2\ta\n     7\tb"),
+        ("x\n", "2\ta\n7\tb"),
+        ("x\n", "7\ta"),
     ],
 )
 async def test_lines_that_have_numbers_of_their_own_are_inserted(desk: Desk, there: str, text: str) -> None:

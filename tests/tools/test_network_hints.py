@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.answers import read_answer
 
 from kakite.tools import ToolCall, open_toolset
 from kakite.tools.shell.failure_hints import get_network_hint, get_run_network
@@ -25,7 +25,7 @@ def run(folder: Path, script: str) -> dict[str, Any]:
         result = asyncio.run(toolset.call(call))
     finally:
         workspace.close()
-    return json.loads(result.text)
+    return read_answer(result)
 
 
 @pytest.fixture
@@ -57,11 +57,11 @@ def test_nothing_is_told_of_a_command_that_went_well_failed_otherwise_or_runs_el
 def test_commands_know_the_network_that_their_server_was_given(
     tmp_path: Path, inside: pytest.MonkeyPatch
 ) -> None:
-    assert run(tmp_path, "echo $KAKITE_NETWORK-$https_proxy")["stdout"] == "off-\n"
+    assert run(tmp_path, "echo $KAKITE_NETWORK-$https_proxy")["stdout"] == "off-"
     inside.setenv("KAKITE_NETWORK", "open")
-    assert run(tmp_path, "echo $KAKITE_NETWORK-$https_proxy")["stdout"] == "open-http://127.0.0.1:3128\n"
+    assert run(tmp_path, "echo $KAKITE_NETWORK-$https_proxy")["stdout"] == "open-http://127.0.0.1:3128"
     inside.delenv("KAKITE_RUN")  # a person's own setting says nothing of where we are
-    assert run(tmp_path, "echo $KAKITE_NETWORK-$https_proxy")["stdout"] == "-\n"
+    assert run(tmp_path, "echo $KAKITE_NETWORK-$https_proxy")["stdout"] == "-"
 
 
 @pytest.mark.parametrize(

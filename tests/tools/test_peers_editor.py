@@ -21,7 +21,7 @@ UNDO = {"command": "undo_edit", "path": "{root}/x"}
 
 
 @cases(
-    Case(says="a file is viewed", before={"x": TEXT}, call=VIEW, text=("     1\tfirst", "     5\tfifth")),
+    Case(says="a file is viewed", before={"x": TEXT}, call=VIEW, text=("1\tfirst", "5\tfifth")),
     Case(
         says="a range is viewed",
         before={"x": TEXT},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -112,7 +111,7 @@ class Raced:
             return
         (block,) = started.content
         assert isinstance(block, mcp_types.TextContent)
-        job = json.loads(block.text)["job"]
+        job = block.text.split()[1]
         await self.called("poll_command", {"job": job, "wait": 10})
         await self.called("stop_command", {"job": job})
 

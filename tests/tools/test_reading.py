@@ -21,7 +21,7 @@ async def test_the_workspace_is_the_first_root_until_it_is_narrowed(desk: Desk) 
     assert await desk.done("read_files", path="x") == "1 | outer"
     await desk.done("set_workspace", path="inner")
     assert await desk.done("read_files", path="x") == "1 | inner"
-    assert await desk.done("text_editor", command="view", path="x") == "     1\tinner"
+    assert await desk.done("text_editor", command="view", path="x") == "1\tinner"
     assert await desk.done("find_in_files", query="e") == "x\n1: inner\n\n1 line in 1 file; that is all"
     assert "inner" in await desk.done("run_command", command="cat x")
     await desk.done("set_workspace", path=str(desk.folder))
@@ -115,7 +115,7 @@ async def test_of_a_very_long_line_more_is_read_by_asking_for_it_alone(desk: Des
     assert "alone" in await desk.done("read_files", path="x")
     assert await desk.done("read_files", path="x", line_range="2-2") == f"2 | {'x' * 50_000}"
     whole = await desk.done("text_editor", command="view", path="x", view_range=[2, 2])
-    assert whole == f"     2\t{'x' * 50_000}"
+    assert whole == f"2\t{'x' * 50_000}"
 
 
 async def test_binary_files_are_named_and_not_dumped(desk: Desk) -> None:

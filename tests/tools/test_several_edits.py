@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ async def test_edits_of_several_files_land_together_and_name_each(desk: Desk) ->
     assert desk.content() == {"a": b"1\n2\n", "d/b": b"three\r\n4\r\n"}
     for path in ("`a`", "`d/b`"):
         assert path in told
-    assert "     2\t4" in told
+    assert "\n2\t4" in told
 
 
 async def test_one_that_fails_leaves_all_files_and_every_failure_is_told(desk: Desk) -> None:
@@ -128,8 +129,8 @@ async def test_replace_all_says_how_many_and_shows_some(desk: Desk) -> None:
         "text_editor", command="str_replace", path="x", replace_all=True, **edit("mark", "sign")
     )
     assert "20 places" in told
-    assert "   381\tsign" not in told
-    assert "     1\tsign" in told
+    assert not re.search(r"^381\tsign", told, re.MULTILINE)
+    assert re.search(r"^1\tsign", told, re.MULTILINE)
     assert len(told.splitlines()) < 150
 
 

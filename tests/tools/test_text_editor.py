@@ -29,8 +29,8 @@ async def edit(toolset: FunctionToolset, command: str, path: str, **arguments: o
 
 async def test_view_numbers_the_lines_of_a_file(toolset: FunctionToolset, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"one\r\ntwo\nthree")
-    assert (await edit(toolset, "view", "x")).text == "     1\tone\n     2\ttwo\n     3\tthree"
-    assert (await edit(toolset, "view", "x", view_range=[2, -1])).text == "     2\ttwo\n     3\tthree"
+    assert (await edit(toolset, "view", "x")).text == "1\tone\n2\ttwo\n3\tthree"
+    assert (await edit(toolset, "view", "x", view_range=[2, -1])).text == "2\ttwo\n3\tthree"
 
 
 @pytest.mark.parametrize("view_range", [[0, 1], [3, 2], [9, 10], [-2, -1]])
@@ -47,7 +47,7 @@ async def test_a_long_file_is_paged_and_says_how_to_read_on(toolset: FunctionToo
     first = (await edit(toolset, "view", "x")).text
     assert "view_range [2001, 5000]" in first
     second = (await edit(toolset, "view", "x", view_range=[2001, 5000])).text
-    assert second.startswith("  2001\tline")
+    assert second.startswith("2001\tline")
 
 
 async def test_view_lists_a_folder_two_levels_deep(toolset: FunctionToolset, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_an_edit_says_what_it_forgave_and_shows_its_surroundings(
     result = await edit(toolset, "str_replace", "x", old_str="if a:\n  return 1", new_str="if a:\n  return 2")
     assert (tmp_path / "x").read_bytes() == b"def f():\n\tif a:\n\t\treturn 2\n"
     assert result.details["forgiven"] == ["indentation"]
-    assert "     3\t\t\treturn 2" in result.text
+    assert "3\t\t\treturn 2" in result.text
 
 
 @pytest.mark.parametrize(

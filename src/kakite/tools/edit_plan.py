@@ -373,7 +373,7 @@ def build_insertion(source: SourceText, lines: list[str], after: int, text: str)
     Raises:
         ToolError: ``wrapped``: the lines have line numbers before them.
     """
-    check_no_numbers(text, lines[max(0, after - 1) : after + 1])
+    check_no_numbers(text, lines[max(0, after - 1) : after + 1], after + 1)
     offset = sum(len(line) for line in lines[:after])
     end = source.find_line_end(offset)
     inserted = end.join(line.rstrip("\r\n") for line in split_lines(text) or [""])

@@ -161,7 +161,7 @@ LineFormatter = Callable[[int, str, str], str]
 
 def draw_number(number: int, _line: str, text: str) -> str:
     """Return a line after its number and a tab."""
-    return f"{number:6}\t{text}"
+    return f"{number}\t{text}"
 
 
 def number_lines(lines: list[str], first: int, last: int, draw: LineFormatter = draw_number) -> str:
@@ -226,7 +226,7 @@ def render_page(
 
 
 def _join_parts(parts: Sequence[str]) -> str:
-    return "\n     …\n".join(parts)
+    return "\n…\n".join(parts)
 
 
 def _read_on(told: str, ranges: Sequence[tuple[int, int]]) -> str:

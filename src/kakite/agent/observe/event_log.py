@@ -209,6 +209,27 @@ def build_result_event(call: ToolCall, result: ToolResult, seconds: float) -> To
     )
 
 
+def iter_rejected_calls(before: RunState, after: RunState) -> Iterator[ToolCallEvent | ToolResultEvent]:
+    """Yield the calls that were answered without being made: their arguments were no JSON object."""
+    replies = (each for each in reversed(after.messages) if isinstance(each, Reply))
+    sent = {
+        call.id: call for call in next(replies, Reply(text="")).calls if isinstance(call, InvalidToolCall)
+    }
+    for message in after.messages[len(before.messages) :]:
+        if isinstance(message, ToolMessage) and (call := sent.get(message.call_id)):
+            yield build_call_event(call)
+            yield ToolResultEvent(
+                id=call.id,
+                tool=call.name,
+                text=message.text,
+                ok=False,
+                code="bad_arguments",
+                seconds=0.0,
+                diff="",
+                title=call.name,
+            )
+
+
 def _iter_diagnostics(result: ToolResult) -> Iterator[str]:
     """Yield what is wrong with a file after an edit, each as a text for a person."""
     for found in _list_objects(result.details.get("after_edit")):

@@ -46,6 +46,9 @@ def get_visible_messages(run: RunState) -> tuple[Message, ...]:
     if condensed is None:
         return run.messages
     head = run.messages[: condensed.first]
+    if condensed.planned and isinstance(first := head[0], UserMessage):
+        told = load_prompt("task").format(task=run.task.text).strip()
+        head = (replace(first, text=told), *head[1:])
     middle = (UserMessage(text=condensed.summary),) if condensed.summary else ()
     return (*head, *middle, *_iter_tail(run, condensed))
 
@@ -149,7 +152,9 @@ def apply_summary(run: RunState, upto: int, summary: str) -> RunState:
     """Return the run with this shown in the place of what lies between the task and that message."""
     before = run.condensed or CompactionState(first=_count_head_messages(run), upto=_count_head_messages(run))
     stubs = {index for index in before.stubs if index >= upto}
-    return _replace_compaction(run, replace(before, upto=upto, summary=summary), stubs=stubs)
+    planned = run.plan is not None and run.task.workspace == "clone"
+    condensed = replace(before, upto=upto, summary=summary, planned=planned)
+    return _replace_compaction(run, condensed, stubs=stubs)
 
 
 def truncate_results(run: RunState) -> RunState:
@@ -377,7 +382,7 @@ class Compactor:
         if upto <= (lighter.condensed.upto if lighter.condensed else 0):
             return lighter  # nothing lies between the task and the latest turns
         asked, words = await self._summarize(lighter, upto, fixed)
-        told = (_format_summary(asked, text, changed) for text in (words, ""))
+        told = (_format_summary(asked, text, changed, upto) for text in (words, ""))
         best, plain = (apply_summary(asked, upto, text) for text in told)
         if count_request_tokens(best, self._count_tokens, base) > room * COMPACTION_TARGET:
             best = min(
@@ -423,10 +428,27 @@ def on_context_overflow(run: RunState, size: int) -> RunState:
     return replace(run, window=max(1000, min(get_run_window(run), int(size * 0.9))))
 
 
-def _format_summary(run: RunState, summary: str, changed: Sequence[str]) -> str:
+def _format_summary(run: RunState, summary: str, changed: Sequence[str], upto: int) -> str:
     words = summary[:_MAX_SUMMARY_CHARS] or f"What was done, in order:\n{format_step_log(run)}"
     files = "\n".join(f"- `{path}`" for path in changed) or "none yet"
-    return load_prompt("condensed").format(summary=words, plan=_format_plan(run), files=files).strip()
+    phase = _build_phase_prompt(run, upto)
+    return (
+        load_prompt("condensed")
+        .format(summary=words, plan=_format_plan(run), files=files, phase=phase)
+        .strip()
+    )
+
+
+def _build_phase_prompt(run: RunState, upto: int) -> str:
+    """Return what the model is to do in the present phase, where that is not said from ``upto`` on."""
+    if run.phase == "resolve":
+        prompt = machine.build_conflict_prompt(run)
+    elif run.phase == "chat" or run.plan is None:  # what a run without a plan is to do is its first message
+        prompt = ""
+    else:
+        prompt = load_prompt("reflect" if run.reflecting else "phase_act").strip()
+    said = any(isinstance(each, UserMessage) and prompt in each.text for each in run.messages[upto:])
+    return prompt if prompt and not said else "Go on from here."
 
 
 def _format_plan(run: RunState) -> str:

@@ -64,14 +64,12 @@ STOP_AT = 5
 StuckLevel = Literal["fine", "tell", "stop"]
 
 _TIMES = re.compile(
-    r'"duration_ms": ?[\d.]+'  # of run_command
-    r"|\b\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|sec|secs|seconds?)\b"
+    r"(?:, )?\b\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|sec|secs|seconds?)\b"
     r"|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
     r"|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
     r"|\b0x[0-9a-f]{6,}\b",  # where something lies in memory
     re.IGNORECASE,
 )
-_WAITING = re.compile(r'"running": ?true')
 
 
 def fingerprint_call(call: ToolCall, result: ToolResult) -> str:
@@ -84,7 +82,7 @@ def fingerprint_call(call: ToolCall, result: ToolResult) -> str:
 
 def is_waiting(call: ToolCall, result: ToolResult) -> bool:
     """Return whether this looks at a command that runs on: doing so again and again is no circle."""
-    return call.name.endswith("poll_command") and _WAITING.search(result.text) is not None
+    return call.name.endswith("poll_command") and result.details.get("running") is True
 
 
 def add_fingerprint(marks: tuple[str, ...], call: ToolCall, result: ToolResult) -> tuple[str, ...]:
@@ -531,7 +529,7 @@ def _apply_reply(run: RunState, reply: Reply) -> RunState:
     if reply.finish == "refused":
         return replace(run, refused=True)
     if reply.calls and run.plan is None and run.phase != "chat":
-        run = replace(run, plan=parse_plan(reply.text))
+        run = _begin_plan(run, parse_plan(reply.text))
     if run.plan:
         run = replace(run, plan=mark_steps_done(run.plan, reply.text))
     if run.reflecting and (plan := parse_plan(reply.text)):
@@ -751,10 +749,13 @@ def on_conflicts(run: RunState, conflicts: tuple[Conflict, ...]) -> RunState:
         conflicts=conflicts,
         steps=(*run.steps, step),
     )
-    listing = "\n".join(f"- `{conflict.path}`: {_CONFLICT_HINTS[conflict.kind]}" for conflict in conflicts)
-    return _deliver_notes(
-        _append_user_message(run, load_prompt("conflict").format(branch=run.task.branch, files=listing))
-    )
+    return _deliver_notes(_append_user_message(run, build_conflict_prompt(run)))
+
+
+def build_conflict_prompt(run: RunState) -> str:
+    """Return what the model is to do about the conflicts."""
+    listing = [f"- `{conflict.path}`: {_CONFLICT_HINTS[conflict.kind]}" for conflict in run.conflicts]
+    return load_prompt("conflict").format(branch=run.task.branch, files="\n".join(listing)).strip()
 
 
 _CONFLICT_HINTS: dict[ConflictKind, str] = {
@@ -817,7 +818,20 @@ def _on_final_reply(run: RunState, text: str) -> RunState:
             return replace(run, refused=True, summary=text.strip())
         if plan or _has_only_viewed(run):  # the first words before any deed are the plan, whatever their form
             return _on_plan(run, plan or Plan(goal=text.strip()))
+    if not run.nudged and (left := _find_open_steps(run)):
+        told = load_prompt("open_steps").format(steps=left)
+        return _append_user_message(replace(run, nudged=True), told)
     return replace(run, phase="inspect", summary=strip_progress_lines(text), reflecting=False)
+
+
+def _find_open_steps(run: RunState) -> str:
+    """Return the open steps of a model that says which are done, while it may go on; empty: none."""
+    if run.plan is None or not run.plan.done or run.reflecting or run.inspections:
+        return ""
+    if run.usage.requests >= run.task.max_turns or find_reached_limits(run):
+        return ""
+    done = complete_plan(run.plan, checked=False).done
+    return ", ".join(str(number) for number in done if number not in run.plan.done)
 
 
 def _has_only_viewed(run: RunState) -> bool:
@@ -827,8 +841,14 @@ def _has_only_viewed(run: RunState) -> bool:
 
 
 def _on_plan(run: RunState, plan: Plan) -> RunState:
-    run = replace(run, plan=plan, phase="act", steps=(*run.steps, _build_plan_step(plan)))
-    return _append_user_message(run, load_prompt("act"))
+    return _append_user_message(_begin_plan(run, plan), load_prompt("act"))
+
+
+def _begin_plan(run: RunState, plan: Plan | None) -> RunState:
+    if plan is None:
+        return run
+    phase = "act" if run.phase == "plan" else run.phase
+    return replace(run, plan=plan, phase=phase, steps=(*run.steps, _build_plan_step(plan)))
 
 
 def _build_plan_step(plan: Plan) -> RunStep:
@@ -836,19 +856,15 @@ def _build_plan_step(plan: Plan) -> RunStep:
 
 
 def _on_no_changes(run: RunState) -> RunState:
-    # Without a plan these words may have been one: looking by commands cannot be told from work.
-    idle = run.plan is None or _has_only_viewed(run)
     committed = any(step.kind == "commit" for step in get_current_steps(run))
-    if idle and not run.nudged and not committed:
+    if not run.nudged and not committed:
         return _append_user_message(replace(run, phase="act", nudged=True), load_prompt("nudge"))
     return replace(run, phase="done", status="no_changes")
 
 
 def _reject_invalid_calls(run: RunState) -> RunState:
     while run.pending and isinstance(call := run.pending[0], InvalidToolCall):
-        text = (
-            "Error (bad_arguments): the arguments were not a JSON object; send the call again with valid JSON"
-        )
+        text = f"Error (bad_arguments): {_describe_bad_json(call.raw)}; send the call again with valid JSON"
         step = RunStep(kind="tool", text=call.name, ok=False, code="bad_arguments")
         sent = ToolCall(id=call.id, name=call.name, arguments={"": call.raw})
         marks = add_fingerprint(run.marks, sent, ToolResult(text="", is_error=True))
@@ -856,6 +872,17 @@ def _reject_invalid_calls(run: RunState) -> RunState:
         run = replace(run, failures=run.failures + 1)
         run = _handle_stuck(_append_tool_message(run, call, text, is_error=True))
     return run
+
+
+def _describe_bad_json(raw: str) -> str:
+    try:
+        json.loads(raw)
+    except json.JSONDecodeError as error:
+        near = raw[max(0, error.pos - 30) : error.pos + 30]
+        return f"the arguments were not JSON, {error.msg} at character {error.pos + 1}, in `{near}`"
+    except (ValueError, RecursionError):
+        return "the arguments were not JSON"
+    return "the arguments were not a JSON object, or cut off"
 
 
 def _append_tool_message(

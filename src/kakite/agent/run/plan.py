@@ -65,6 +65,34 @@ def parse_plan(text: str) -> Plan | None:
     return None
 
 
+_PLAN_START = re.compile(r"\{|^[ \t]*`", re.MULTILINE)
+
+
+class PlanTextFilter:
+    """Lets the words of a reply that may hold a plan through as they come, and keeps the JSON.
+
+    The plan is shown as such, once it is whole.
+    """
+
+    def __init__(self) -> None:
+        self.held = ""
+        """What was kept: all from where a JSON object or its fence begins."""
+        self._line = ""
+
+    def read_delta(self, text: str) -> str:
+        """Return what of the next piece can be shown, often all."""
+        if self.held:
+            self.held += text
+            return ""
+        found = _PLAN_START.search(self._line + text)
+        if found is None:
+            self._line = (self._line + text).rpartition("\n")[2]
+            return text
+        at = max(0, found.start() - len(self._line))
+        self.held = text[at:]
+        return text[:at]
+
+
 def is_refusal(text: str) -> bool:
     """Return whether a reply without a plan says no to the task: in its first words, and with few of them."""
     return len(text) <= _MAX_REFUSAL_CHARS and _REFUSAL.match(text) is not None

@@ -188,6 +188,8 @@ class CompactionState:
     """Those of which the middle is left out."""
     made: int = 0
     """How many messages there were when it was made."""
+    planned: bool = False
+    """Whether there was a plan by then: the first message is shown as the task alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from kakite.agent.observe.event_log import (
     build_reply_event,
     build_result_event,
     iter_plan_updates,
+    iter_rejected_calls,
 )
 from kakite.agent.observe.events import (
     ModelRequestRetried,
@@ -38,6 +39,7 @@ from kakite.agent.run.compaction import (
 )
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.limits import DailyUsageError, RunUsage, UsageLimits
+from kakite.agent.run.plan import PlanTextFilter, parse_plan
 from kakite.agent.run.prompt import update_system_prompt
 from kakite.agent.run.state import RunState
 from kakite.agent.toolsets.run_toolset import RunToolset, StartCallback, ignore_start
@@ -48,6 +50,7 @@ from kakite.sandbox.disk_limits import DEEPEST
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 _MAX_FILES = 200  # changed files that are named beside a summary
+_MAX_AT_ONCE = 8  # calls of one reply that only look
 _KILLED_EXIT_CODE = 137
 """The exit code of what was killed."""
 
@@ -66,6 +69,11 @@ async def record_usage(run: RunState, parts: SessionDeps) -> RunState:
         parts.record.save(run)  # where the day cannot be had: what was paid for is not asked for again
         raise
     return machine.record_usage(run, today)
+
+
+def _expects_plan(run: RunState) -> bool:
+    """Return whether the next reply may hold a plan, which is for us."""
+    return run.phase != "chat" and (run.plan is None or run.reflecting)
 
 
 class TurnExecutor:
@@ -97,6 +105,11 @@ class TurnExecutor:
         self._emit = parts.listener
         self._model = RetryingModel(parts.model, parts.retry_seconds, self._tell_of_retry)
         self._memory = Compactor(self._model)
+        self.looks_ahead = True
+        """Whether calls of one reply that only look are made at once; else each waits for the one before."""
+        self._ahead: dict[str, tuple[ToolCall, ToolResult, float]] = {}
+        """Results of calls that are still due, by the ids of the calls."""
+        self._plan_text: PlanTextFilter | None = None
         self._adding: tuple[RunUsage, asyncio.Task[RunUsage]] | None = None
         """What is on its way to the day's sum, and who brings it."""
 
@@ -153,8 +166,9 @@ class TurnExecutor:
             return await self._compact(run, fixed)
         self._emit(ModelRequestStarted(turn=run.usage.requests + 1))
         meanwhile()
-        listeners = (self._stream, self._stream_thought) if self._should_stream(run) else ()
-        self.partial = ""
+        listeners = (self._stream, self._stream_thought) if self._parts.stream else ()
+        self.partial, self._ahead = "", {}
+        self._plan_text = PlanTextFilter() if _expects_plan(run) else None
         began = time.monotonic()
         try:
             reply = await self._model.reply(
@@ -170,22 +184,27 @@ class TurnExecutor:
                 on_context_overflow(run, self._memory.count_request_tokens(run, fixed)), fixed
             )
         self.partial = ""
+        held, self._plan_text = self._plan_text.held if self._plan_text else "", None
         after = machine.on_reply(run, reply, time.monotonic() - began)
         if reply.usage.cost_usd is None and run.usage.cost_usd is not None:
             self._emit(PriceUnknown(model=run.task.model))
         after = await self._record_usage_in_background(after)
+        if held and parse_plan(reply.text) is None:
+            self._emit(ModelTextDelta(text=held))
         if after.plan and (run.plan is None or after.plan.steps != run.plan.steps):
             plan = after.plan
             self._emit(PlanCreated(goal=plan.goal, steps=plan.steps, check=plan.check))
         self._emit(build_reply_event(reply, after.usage.requests))
+        self._show_rejected(run, after)
         return after
 
-    def _should_stream(self, run: RunState) -> bool:
-        # The first reply of a run is its plan, which is for us: it is shown when it is whole.
-        return self._parts.stream and (run.plan is not None or run.phase == "chat")
+    def _show_rejected(self, before: RunState, after: RunState) -> None:
+        for event in iter_rejected_calls(before, after):
+            self._emit(event)
 
     def _tell_of_retry(self, retry: ModelRetry) -> None:
         self.partial = ""
+        self._plan_text = PlanTextFilter() if self._plan_text else None
         self._emit(
             ModelRequestRetried(
                 code=retry.error.code,
@@ -197,7 +216,9 @@ class TurnExecutor:
 
     def _stream(self, text: str) -> None:
         self.partial += text
-        self._emit(ModelTextDelta(text=text))
+        shown = self._plan_text.read_delta(text) if self._plan_text else text
+        if shown:
+            self._emit(ModelTextDelta(text=shown))
 
     def _stream_thought(self, text: str) -> None:
         self._emit(ModelThoughtDelta(text=text))
@@ -231,23 +252,62 @@ class TurnExecutor:
             await self.save_in_thread(machine.on_tool_started(run))
 
         self.call_started = False
+        await self._look_ahead(run)
         result, seconds = await self.call(call, save_started)
         self.call_started = False
-        run = machine.on_tool_finished(run, result, seconds)
+        before, run = run, machine.on_tool_finished(run, result, seconds)
+        self._show_rejected(before, run)
         if self._toolbox.editor_error:
             run = machine.on_editor_unavailable(run, self._toolbox.editor_error)
         return run
 
     async def call(self, call: ToolCall, begins: StartCallback = ignore_start) -> tuple[ToolResult, float]:
         """Call a tool, and return its result and the seconds it took without the person's."""
-        self._emit(build_call_event(call))
-        began, waited = time.monotonic(), self._patience.seconds
-        result = await self._explain_kill(await self._toolbox.call(call, begins))
-        seconds = time.monotonic() - began - (self._patience.seconds - waited)
+        known = self._ahead.pop(call.id, None)
+        if known is not None and known[0] == call:
+            _, result, seconds = known
+        else:
+            self._emit(build_call_event(call))
+            result, seconds = await self._perform(call, begins)
         self._emit(build_result_event(call, result, seconds))
         for update in iter_plan_updates(call.name, call.arguments, ok=not result.is_error):
             self._emit(update)
         return result, seconds
+
+    async def _perform(self, call: ToolCall, begins: StartCallback) -> tuple[ToolResult, float]:
+        began, waited = time.monotonic(), self._patience.seconds
+        result = await self._explain_kill(await self._toolbox.call(call, begins))
+        return result, time.monotonic() - began - (self._patience.seconds - waited)
+
+    async def _look_ahead(self, run: RunState) -> None:
+        """Make the calls that are due next at once, as far as all they do is look; each keeps its place.
+
+        What a crash leaves of them is asked for again: looking has no effect.
+        """
+        due = await self._list_views(run)
+        if len(due) < 2:
+            return
+        for call in due:
+            self._emit(build_call_event(call))
+        made = await asyncio.gather(
+            *(self._perform(call, ignore_start) for call in due), return_exceptions=True
+        )
+        for call, outcome in zip(due, made, strict=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            self._ahead[call.id] = (call, *outcome)
+
+    async def _list_views(self, run: RunState) -> list[ToolCall]:
+        """Return the calls that are due next and only look, where none of them has been made yet."""
+        limited = run.task.budget.calls is not None or run.task.daily.calls is not None
+        due: list[ToolCall] = []
+        if limited or not self.looks_ahead or self._ahead:
+            return due
+        for call in run.pending[:_MAX_AT_ONCE]:
+            if not isinstance(call, ToolCall) or not await self._toolbox.is_unasked_view(call):
+                break
+            due.append(call)
+        return due
 
     async def _explain_kill(self, result: ToolResult) -> ToolResult:
         """Add which limit a command was killed for, where that cannot be seen inside."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from kakite.tools.shell.command_output import parse_command_output
 from kakite.tools.toolset import ToolCall
 
 LOOK, STOP = "poll_command", "stop_command"
@@ -53,31 +52,21 @@ class BackgroundJobList:
 
     def note(self, call: ToolCall, result: str) -> JobOutput | None:
         """Learn from the result of a call, and return what it says of a command; None: it says nothing."""
-        told = _parse_object(result)
-        name = told.get("job")
-        if call.name == "run_command" and isinstance(name, str):
-            self._jobs[name] = BackgroundJob(id=name, command=_format_command(call.arguments.get("command")))
+        told = parse_command_output(result)
+        if told is None or not told.job:
             return None
-        if call.name not in {LOOK, STOP} or not isinstance(name, str) or name not in self._jobs:
+        if call.name == "run_command":
+            command = _format_command(call.arguments.get("command"))
+            self._jobs[told.job] = BackgroundJob(id=told.job, command=command)
             return None
-        job = self._jobs[name] = replace(self._jobs[name], running=told.get("running") is True)
-        streams = (str(told.get(stream, "")).rstrip("\n") for stream in ("stdout", "stderr"))
-        code = told.get("exit_code")
-        return JobOutput(
-            job=job, text="\n".join(filter(None, streams)), exit_code=code if isinstance(code, int) else None
-        )
+        if call.name not in {LOOK, STOP} or told.job not in self._jobs:
+            return None
+        job = self._jobs[told.job] = replace(self._jobs[told.job], running=told.running)
+        return JobOutput(job=job, text=told.text.rstrip("\n"), exit_code=told.exit_code)
 
     def forget(self, name: str) -> None:
         """Note that a command is gone: its server was started again."""
         self._jobs.pop(name, None)
-
-
-def _parse_object(text: str) -> Mapping[str, object]:
-    try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
 
 
 def _format_command(command: object) -> str:

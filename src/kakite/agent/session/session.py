@@ -199,7 +199,7 @@ class Session:
         self._subagents = subagents
         subagents.find_parent = self._describe_parent
         self._commits: CommitStep | None = None
-        self._turns = TurnExecutor(deps, toolset, patience, self._list_changed_files)
+        self._turns = self._build_turns()
         self._emit = deps.listener
         self._jobs = BackgroundJobList()
         self._events = events
@@ -385,7 +385,12 @@ class Session:
         task = replace(self.run.task, model=name, base_url=base_url, context_tokens=None)
         self.run = self._turns.save(replace(self.run, task=task, window=0))
         self._deps = replace(self._deps, model=model)
-        self._turns = TurnExecutor(self._deps, self._toolset, self._patience, self._list_changed_files)
+        self._turns = self._build_turns()
+
+    def _build_turns(self) -> TurnExecutor:
+        turns = TurnExecutor(self._deps, self._toolset, self._patience, self._list_changed_files)
+        turns.looks_ahead = self._hooks is None  # each may refuse a call until it is made
+        return turns
 
     async def diff_since_start(self) -> str:
         """Return what has changed in the files since the first message, as a diff."""

@@ -229,6 +229,10 @@ class RunToolset:
         """Return the tools, the same ones every time."""
         return self._tools
 
+    async def is_unasked_view(self, call: ToolCall) -> bool:
+        """Return whether a call only looks at the checkout, and goes without a question."""
+        return call.name in self._own and await self._approved.is_unasked_view(call)
+
     async def call(self, call: ToolCall, begins: StartCallback = ignore_start) -> ToolResult:
         """Call a tool that is listed, if it is allowed; any other is unknown, whatever stands behind it.
 

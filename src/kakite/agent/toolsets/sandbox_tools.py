@@ -5,7 +5,7 @@ A server that dies is started again, a limited number of times.
 
 from __future__ import annotations
 
-import json
+import asyncio
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
@@ -27,10 +27,7 @@ MAX_RESTARTS = 3
 
 
 class SupervisedServer:
-    """A server, from its start to the end of the run. A Toolset, but for ``start`` and ``stop``.
-
-    One task at a time may use it.
-    """
+    """A server, from its start to the end of the run. A Toolset, but for ``start`` and ``stop``."""
 
     def __init__(self, name: str, launch: Callable[[], ProcessSpec], *, trusted: bool, within: float) -> None:
         """Take what starts it. ``within`` is how many seconds a call may take.
@@ -45,6 +42,7 @@ class SupervisedServer:
         self._server: ServerToolset | None = None
         self._tools: tuple[Tool, ...] = ()
         self._restarts = 0
+        self._turn = asyncio.Lock()  # of several calls that find it dead, one starts it again
 
     async def start(self) -> None:
         """Start it and learn its tools, which stay these until the run ends.
@@ -75,22 +73,22 @@ class SupervisedServer:
         Raises:
             ServerError: it is not there any more, and is not started again.
         """
-        if self._server is None or self._server.is_closed:
-            await self._restart()
-        result = await self._send_call(call)
-        if not self._is_lost():
+        server = await self._get_running()
+        result = await server.call(call, within=self._within)
+        if not server.is_closed:
             return result
-        await self._restart()
+        server = await self._get_running()
         if self._is_read_only(call):
-            return await self._send_call(call)
+            return await server.call(call, within=self._within)
         return self._build_interrupted_result(call, result)
 
-    async def _send_call(self, call: ToolCall) -> ToolResult:
-        assert self._server is not None
-        return await self._server.call(call, within=self._within)
-
-    def _is_lost(self) -> bool:
-        return self._server is None or self._server.is_closed
+    async def _get_running(self) -> ServerToolset:
+        """Return the server, started again if it is not there any more."""
+        async with self._turn:
+            if self._server is None or self._server.is_closed:
+                await self._restart()
+            assert self._server is not None
+            return self._server
 
     async def _restart(self) -> None:
         await self.stop()
@@ -225,9 +223,10 @@ class SandboxToolset:
             try:
                 result = await server.call(replace(call, name=name))
             except ServerError as error:
-                if server is not self._editor:
+                if server is self._editor:
+                    await self._go_on_without(server, error)
+                elif server is self._shell or self._editor is not None:
                     raise
-                await self._go_on_without(server, error)
             else:
                 self._note_job(name, result)
                 return result
@@ -238,9 +237,8 @@ class SandboxToolset:
     def _note_job(self, name: str, result: ToolResult) -> None:
         if name not in {"run_command", "poll_command", "stop_command"} or result.is_error:
             return
-        told: dict[str, object] = json.loads(result.text) if result.text.startswith("{") else {}
-        if job := told.get("job"):
-            (self._jobs.add if told.get("running") else self._jobs.discard)(str(job))
+        if job := result.details.get("job"):
+            (self._jobs.add if result.details.get("running") else self._jobs.discard)(str(job))
 
     async def _open_both(self) -> None:
         try:
@@ -290,11 +288,13 @@ class SandboxToolset:
 
     async def _go_on_without(self, server: SupervisedServer | BufferEditor, error: ServerError) -> None:
         self._lose(error)
-        await server.stop()
-        self._editor = None
+        self._editor = None  # at once: other calls may find it lost meanwhile
         if server is self._shell:
             self._shell = None
+            await server.stop()
             self._shell = await self._start_server(self._commands)
+        else:
+            await server.stop()
         await self._route()
 
     async def _list_offered_tools(self) -> list[tuple[SupervisedServer | BufferEditor, str, Tool]]:

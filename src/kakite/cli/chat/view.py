@@ -24,6 +24,7 @@ from kakite.agent.observe.renderers.terminal import describe_call
 from kakite.agent.run.checklist import UPDATE_PLAN, ChecklistStatus, ChecklistStep
 from kakite.cli.chat.markdown_stream import MarkdownStream
 from kakite.terminal_text import escape_control, escape_one_line
+from kakite.tools.shell.command_output import parse_command_output
 
 _CHECKLIST: Mapping[ChecklistStatus, tuple[str, str]] = {
     "pending": ("☐", "white"),
@@ -445,7 +446,12 @@ class ChatView:
 
 
 def _format_output(text: str) -> str:
-    """Return the output of a call for a person: of a command both streams, in place of JSON that has them."""
+    """Return the output of a call for a person: of a command what it printed.
+
+    Sessions that an earlier version has stored have both streams in JSON.
+    """
+    if (answer := parse_command_output(text)) is not None:
+        return answer.text or "(no output)"
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):

@@ -372,6 +372,17 @@ class ApprovedToolset:
         async with self._session.places.lock(server, moving=moving):
             return await self._decide_and_call(_set_folder(call, ""), tools[call.name], moving=moving)
 
+    async def is_unasked_view(self, call: ToolCall) -> bool:
+        """Return whether a call only looks, at nothing outside, and goes without a question as things are."""
+        tool = (await self._get_tools_by_name()).get(call.name)
+        if tool is None or tool.open_world or not (tool.effect == "read" or is_view(tool, call)):
+            return False
+        try:
+            asked = self._build_pending_call(call, tool, self._identify_tool(call, tool, moving=False))
+            return self._decide_automatically(asked).decision == "allow"
+        except (RulesError, _UnlistedError):
+            return False
+
     async def _get_tools_by_name(self) -> dict[str, Tool]:
         tools = await self._toolset.list_tools()
         if self._known[0] is not tools:

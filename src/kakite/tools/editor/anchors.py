@@ -69,8 +69,8 @@ def format_anchored_line(number: int, line: str, text: str) -> str:
 
 
 _ANCHORED = re.compile(r"[ \t]*(?P<anchor>\d{1,9}:[a-z0-9]{3})│(?P<text>.*)", re.DOTALL)
-_NUMBERED = re.compile(r"(?P<shown> {1,5}(?P<number>\d{1,5})\t)|(?P<listed>(?P<count>\d{1,9}) \| )")
-_WIDTH = 7  # of a number as a view shows it, and its tab
+_NUMBERED = re.compile(r"(?P<padded> {1,5}\d{1,5}\t)|(?P<shown>\d{1,9}\t)|(?P<listed>\d{1,9} \| )")
+_WIDTH = 7  # of a number as `cat -n` shows it, and its tab
 _HINT = "nothing was done; send the lines as they are to stand in the file"
 
 
@@ -91,8 +91,10 @@ def check_no_anchors(text: str) -> None:
         raise ToolError("`text` has anchors before its lines", hint=_HINT, code="wrapped")
 
 
-def check_no_numbers(text: str, around: Sequence[str]) -> None:
-    """Refuse text whose lines all have the numbers that a view shows, unless those around do, too.
+def check_no_numbers(text: str, around: Sequence[str], place: int) -> None:
+    """Refuse text whose lines all have the numbers that a view shows, unless they can be text here.
+
+    A single number is a line number if it is that of the place, from 1, where the text goes.
 
     Raises:
         ToolError: ``wrapped``.
@@ -102,16 +104,26 @@ def check_no_numbers(text: str, around: Sequence[str]) -> None:
     first = numbers[0] if numbers else 0
     if not first or numbers != list(range(first, first + len(numbers))):
         return
-    if any(_parse_number(line) for line in around) or (len(lines) == 1 and not lines[0].startswith(" ")):
+    if len(lines) == 1 and not lines[0].startswith(" ") and (first != place or " | " in lines[0]):
         return
-    if " | " in lines[0] and any(" | " in line for line in around):
-        return  # a table
-    raise ToolError("all lines of the text have line numbers before them", hint=_HINT, code="wrapped")
+    if not _can_be_text(lines[0], around):
+        raise ToolError("all lines of the text have line numbers before them", hint=_HINT, code="wrapped")
+
+
+def _can_be_text(line: str, around: Sequence[str]) -> bool:
+    """Return whether the lines around have numbers too, or are of a table with the same columns."""
+    if any(_parse_number(each) for each in around):
+        return True
+    if " | " in line:
+        return any(" | " in each for each in around)
+    if line.startswith(" "):
+        return False
+    return not around or any("\t" in each.strip() for each in around)  # a new file may be a table
 
 
 def _parse_number(line: str) -> int:
     """Return the number that a line was shown with; 0 if it has none."""
     found = _NUMBERED.match(line)
-    if found is None or (found["shown"] and len(found["shown"]) != _WIDTH):
+    if found is None or (found["padded"] and len(found["padded"]) != _WIDTH):
         return 0
-    return int(found["number"] or found["count"])
+    return int(found[0].strip(" \t|"))

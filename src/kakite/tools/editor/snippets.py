@@ -26,7 +26,7 @@ CHANGE_SHOWN = 1000  # characters of one change in a longer line
 HUNK_LINES = 40  # of a diff in an answer
 HUNK_CHARACTERS = 4000
 _LARGE = 64 * 1024  # characters of a text of which only the parts around the changes are compared
-_GAP = "     …"
+_GAP = "…"
 
 Span = tuple[int, int]
 """Half-open, in characters."""
@@ -259,7 +259,7 @@ def _number_region(text: str, region: _SnippetRegion, most: int) -> str:
         if len(line) > LINE_SHOWN:
             start = starts[number]
             line = truncate_around(line, _clip_spans(region.spans, start, start + len(line)))
-        shown.append(f"{base + number:6}\t{line}")
+        shown.append(f"{base + number}\t{line}")
     return "\n".join(shown)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from codecs import getincrementaldecoder
@@ -14,6 +13,7 @@ from kakite.processes import CompletedProcess, ProcessSpec, Stream, run
 from kakite.tools.arguments import ToolError
 from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.scope import Scope
+from kakite.tools.shell.command_output import OUTPUT_SHOWN, format_command_output, format_seconds
 from kakite.tools.shell.failure_hints import find_limit_hit, get_limit_hint, read_limit_counts
 from kakite.tools.shell.overflow_files import MAX_FILE, OverflowFile
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
@@ -22,17 +22,17 @@ MAX_RUNNING = 8
 MAX_KEPT = 32
 """Jobs that are remembered, the ended ones among them; the oldest of these are forgotten first."""
 MAX_WAIT = 60  # s
-MAX_UNREAD = 32 * 1024
+MAX_UNREAD = OUTPUT_SHOWN
 """Bytes of each stream that wait to be read; older ones are only in the file."""
 
-_JOB: JsonObject = {"type": "string", "description": "what run_command answered as `job`"}
+_JOB: JsonObject = {"type": "string", "description": "as run_command answered"}
 
 POLL_COMMAND = Tool(
     name="poll_command",
     title="Look at a background command",
     description=f"""\
 Read what a command in the background has printed since you looked last, and whether it still runs.
-Answers {{"job", "running", "exit_code", "stdout", "stderr", "duration_ms"}}; `exit_code` once it has ended.
+Answers as `run_command`; the exit code comes once it has ended.
 `wait`: seconds to wait for its end, 0 by default, {MAX_WAIT} at most.""",
     parameters={
         "type": "object",
@@ -147,7 +147,8 @@ class Jobs:
         job = _Job(launch, timeout, root, opened.pop_all())
         self._jobs[job.name] = job
         self._forget()
-        return ToolResult(text=json.dumps({"job": job.name, "running": True}))
+        details: JsonObject = {"job": job.name, "running": True}
+        return ToolResult(text=f"job {job.name} runs in the background", details=details)
 
     def create_tools(self) -> list[FunctionTool]:
         """Return the tools that look at them and stop them."""
@@ -179,15 +180,20 @@ class Jobs:
         where: dict[Stream, str] = {
             stream: self._describe_overflow(spill) for stream, spill in job.spills.items()
         }
-        answer: JsonObject = {
+        running, end = job.running, {} if job.running else _describe_exit(job)
+        stdout = job.unread["stdout"].read(where["stdout"], more=running)
+        stderr = job.unread["stderr"].read(where["stderr"], more=running)
+        state = " runs" if running else f": {_format_end(end)}"
+        head = f"job {job.name}{state}{format_seconds(job.seconds)}"
+        details: JsonObject = {
             "job": job.name,
-            "running": job.running,
-            **({} if job.running else _describe_exit(job)),
-            "stdout": job.unread["stdout"].read(where["stdout"], more=job.running),
-            "stderr": job.unread["stderr"].read(where["stderr"], more=job.running),
+            "running": running,
+            **end,
             "duration_ms": round(job.seconds * 1000),
         }
-        return ToolResult(text=json.dumps(answer, ensure_ascii=False))
+        return ToolResult(
+            text=format_command_output(head, stdout, stderr, str(end.get("hint", ""))), details=details
+        )
 
     def _describe_overflow(self, spill: OverflowFile) -> str:
         if not spill.path:
@@ -200,6 +206,13 @@ def _retrieve_exception(task: asyncio.Task[CompletedProcess]) -> None:
     """Let a program that could not be started be told when it is asked for, not in a log before."""
     if not task.cancelled():
         task.exception()
+
+
+def _format_end(end: JsonObject) -> str:
+    if by := end.get("ended_by"):
+        return f"ended by {by}"
+    limit = f", limit {end['limit']}" if "limit" in end else ""
+    return f"exit code {end['exit_code']}{limit}"
 
 
 def _describe_exit(job: _Job) -> JsonObject:

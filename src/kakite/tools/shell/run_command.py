@@ -6,7 +6,6 @@ Changes that a command makes to files that the model saw are noted, so that they
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -29,6 +28,13 @@ from kakite.tools.call_context import ask_user
 from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.shell.background_jobs import Jobs
+from kakite.tools.shell.command_output import (
+    OUTPUT_SHOWN,
+    STDERR,
+    decode_output,
+    format_command_output,
+    format_seconds,
+)
 from kakite.tools.shell.command_rules import CommandRules, check_git
 from kakite.tools.shell.failure_hints import (
     find_limit_hit,
@@ -76,17 +82,16 @@ def _read_text(scope: Scope, path: str) -> str | None:
 TIMEOUT = 120  # s, unless the model asks for another
 MAX_TIMEOUT = 1800
 MAX_WORD = 128 * 1024  # bytes of one word; Linux takes no more
-OUTPUT_SHOWN = 32 * 1024  # bytes of each stream
 
 RUN_COMMAND = Tool(
     name="run_command",
     title="Run a command",
     description=f"""\
 Run a program in the workspace and wait for it: a string by `sh -c`, a list of words as it is.
-Answers {{"exit_code", "stdout", "stderr", "duration_ms"}}. An exit code other than 0 is an answer too.
-Nothing may stay running: what is left at the end is killed. Of very long output the middle goes into a file.
+Answers with the exit code, stdout, and below `{STDERR}` stderr. What it leaves running is killed at its end.
+Of long output you get the head, the tail and the file that has all of it.
 `timeout`: seconds, {TIMEOUT} by default, {MAX_TIMEOUT} at most.
-`background`: do not wait; answers {{"job"}} for `poll_command` and `stop_command`, without a time limit.""",
+`background`: do not wait; answers with a job for `poll_command` and `stop_command`, without a time limit.""",
     parameters={
         "type": "object",
         "properties": {
@@ -209,31 +214,21 @@ def _describe_overflow(scope: Scope, spill: OverflowFile) -> str:
 
 
 def _build_result(done: CompletedProcess, timeout: int, where: dict[Stream, str]) -> ToolResult:
-    answer: JsonObject = {
-        "exit_code": done.exit_code,
-        "stdout": _decode(done.stdout, done.stdout_dropped, where["stdout"]),
-        "stderr": _decode(done.stderr, done.stderr_dropped, where["stderr"]),
-        "duration_ms": round(done.duration * 1000),
-    }
-    if done.limit and not done.timed_out:
-        answer["limit"] = done.limit
-    if done.exit_code and (hint := get_limit_hint(done.limit) or _find_network_hint(done)):
-        answer["hint"] = hint
-    text = json.dumps(answer, ensure_ascii=False)
-    if not done.timed_out:
-        return ToolResult(text=text, details={"exit_code": done.exit_code, "limit": done.limit})
-    told = f"Error (timed_out): the command was stopped after {timeout} s; until then it printed:\n{text}"
-    hint = f"hint: give it more time with `timeout` (up to {MAX_TIMEOUT}), or `background`"
-    return ToolResult(text=f"{told}\n{hint}", is_error=True, code="timed_out")
+    stdout = decode_output(done.stdout, done.stdout_dropped, where["stdout"])
+    stderr = decode_output(done.stderr, done.stderr_dropped, where["stderr"])
+    if done.timed_out:
+        printed = "until then it printed:" if stdout or stderr else "it printed nothing"
+        head = f"Error (timed_out): the command was stopped after {timeout} s; {printed}"
+        hint = f"give it more time with `timeout` (up to {MAX_TIMEOUT}), or `background`"
+        text = format_command_output(head, stdout, stderr, hint)
+        return ToolResult(text=text, is_error=True, code="timed_out")
+    limit = f", limit {done.limit}" if done.limit else ""
+    head = f"exit code {done.exit_code}{limit}{format_seconds(done.duration)}"
+    hint = (get_limit_hint(done.limit) or _find_network_hint(done)) if done.exit_code else ""
+    details: JsonObject = {"exit_code": done.exit_code, "duration_ms": round(done.duration * 1000)}
+    details |= {"limit": done.limit} if done.limit else {}
+    return ToolResult(text=format_command_output(head, stdout, stderr, hint), details=details)
 
 
 def _find_network_hint(done: CompletedProcess) -> str:
     return get_network_hint(get_run_network(), done.stdout + done.stderr)
-
-
-def _decode(output: bytes, dropped: int, where: str) -> str:
-    if not dropped:
-        return output.decode(errors="replace")
-    head, tail = output[: len(output) // 2], output[len(output) // 2 :]
-    gap = f"\n… {dropped:,} bytes left out{where} …\n"
-    return head.decode(errors="replace") + gap + tail.decode(errors="replace")

@@ -25,6 +25,8 @@ from mcp import Client
 
 from kakite.debate.answers import Answer, ParticipantFailure, Reply
 from kakite.debate.participants.base import CliParticipant, create_claude, create_codex
+from kakite.debate.participants.factory import create_participant
+from kakite.sandbox import SandboxError, try_out
 from tests.bounds import WITHIN
 from tests.cli.program import kakite
 from tests.clients.conftest import environment
@@ -52,8 +54,16 @@ def home(tmp_path: Path) -> Path:
 
 def commands(url: str) -> dict[str, tuple[str, ...]]:
     """Return our own command lines with a model on the loopback: nobody is logged in here."""
-    found("codex")
+    *ours, stdin = create_codex({}).command
     found("claude")
+    return {
+        "codex": ("env", "LOOPBACK_KEY=none", *ours, *codex_flags(url), stdin),
+        "claude": ("env", f"ANTHROPIC_BASE_URL={url}", "ANTHROPIC_API_KEY=none", *create_claude({}).command),
+    }
+
+
+def codex_flags(url: str) -> list[str]:
+    found("codex")
     provider: dict[str, str | int] = {
         "model": "scripted",
         "model_provider": "loopback",
@@ -65,12 +75,7 @@ def commands(url: str) -> dict[str, tuple[str, ...]]:
     retries = dict.fromkeys(("request_max_retries", "stream_max_retries"), 0)
     provider |= {f"model_providers.loopback.{name}": most for name, most in retries.items()}
     settings = [f"{name}={json.dumps(value)}" for name, value in provider.items()]
-    *ours, stdin = create_codex({}).command
-    flags = [word for setting in settings for word in ("-c", setting)]
-    return {
-        "codex": ("env", "LOOPBACK_KEY=none", *ours, *flags, stdin),
-        "claude": ("env", f"ANTHROPIC_BASE_URL={url}", "ANTHROPIC_API_KEY=none", *create_claude({}).command),
-    }
+    return [word for setting in settings for word in ("-c", setting)]
 
 
 def sides(url: str) -> str:
@@ -82,6 +87,26 @@ def sides(url: str) -> str:
 def alone(name: str, home: Path, url: str) -> CliParticipant:
     make = {"codex": create_codex, "claude": create_claude}[name]
     return make(environment(home), commands(url)[name])
+
+
+def sandboxed(name: str, home: Path, url: str) -> CliParticipant:
+    """Return it as it is by default, with a model on the loopback."""
+    bubblewrap_works()
+    given = {
+        "codex": {"arguments": shlex.join(codex_flags(url)), "pass": ["LOOPBACK_KEY"]},
+        "claude": {"pass": ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"]},
+    }
+    keys = {"LOOPBACK_KEY": "none", "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none"}
+    made = create_participant(name, {**environment(home), **keys}, given[name])
+    assert isinstance(made, CliParticipant)
+    return made
+
+
+def bubblewrap_works() -> None:
+    try:
+        asyncio.run(try_out("bubblewrap"))
+    except SandboxError as error:
+        pytest.skip(f"bubblewrap does not work here: {error}")
 
 
 def ask(side: CliParticipant) -> Reply:
@@ -204,6 +229,17 @@ class Intruder(Debater):
             },
             "apply_patch": {"type": "custom_tool_call", "input": "\n".join(lines)},
         }
+
+
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_each_answers_from_a_sandbox_without_this_machine_s_files(name: str, home: Path) -> None:
+    with serving(Debater()) as model:
+        side = sandboxed(name, home, model.url)
+        assert asyncio.run(side.find_sandbox_obstacle()) == ""
+        reply = ask(side)
+    assert isinstance(reply, Answer), reply
+    assert (reply.text, reply.tokens, reply.notes) == ("It depends on rents.", 10, reply.notes[:1])
+    assert "in a sandbox" in asyncio.run(side.probe()).told
 
 
 @pytest.mark.parametrize("known", ["scripted", "gpt-5.5"])
@@ -393,8 +429,7 @@ def test_each_holds_a_debate_with_a_server_that_listens_and_wants_a_token(client
 def test_arguments_of_ones_own_are_taken_beside_ours(home: Path) -> None:
     model = Debater()
     with serving(model):
-        flags = commands(model.url)["codex"]
-        of_codex = flags[flags.index("-c") : -1]
+        of_codex = codex_flags(model.url)
         participants = {
             "codex": {"arguments": shlex.join(of_codex), "pass": ["LOOPBACK_KEY"]},
             "claude": {"arguments": "--model other", "pass": ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"]},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kakite.processes import Network
 
@@ -46,3 +47,6 @@ class SandboxSpec:
     cache: str = ""
     """What the caches of package managers are kept for, over tasks: any text that names the project. Without
     one they end with the sandbox. Only the container kind has such caches."""
+    mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Files and folders of the host that programs can read, by their absolute paths inside, all of them
+    below ``/workspace``. Only the bubblewrap kind has them."""

@@ -177,6 +177,8 @@ class DebateSession:
     async def _run(self) -> None:
         wish = self.wish
         self._main = asyncio.current_task()
+        for note in await list_sandbox_notes(wish.participants):
+            self.shown.show_note(note)
         async with DebateManager(wish.participants, keeper=wish.kept) as bridge:
             bridge.listen(self._on_event)
             if wish.begun:
@@ -222,6 +224,20 @@ class DebateSession:
         if debate is None or any(each.answers for each in debate.rounds):
             return
         raise _build_no_answers_error("nobody answered", get_status(debate).failures)
+
+
+async def list_sandbox_notes(participants: Sequence[Participant]) -> list[str]:
+    """Return a line for each program that should run in a sandbox and cannot here."""
+    from kakite.debate.participants.base import CliParticipant
+
+    programs = [each for each in participants if isinstance(each, CliParticipant) and each.access]
+    there = [each for each in programs if not each.check_installed()]
+    found = await asyncio.gather(*(each.find_sandbox_obstacle() for each in there))
+    return [
+        f"{each.side.name} runs in no sandbox, but as you: {obstacle} (`kakite doctor --sandbox`)"
+        for each, obstacle in zip(there, found, strict=True)
+        if obstacle
+    ]
 
 
 def check_available(participants: Sequence[Participant]) -> None:

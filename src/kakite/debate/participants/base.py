@@ -226,10 +226,15 @@ class CliParticipant:
             known = create_failure("not_installed", reader=self.reader).hint
             remedy = f"install `{program}`" if self.reader == "text" else known
             return ProbeResult(state="missing", told="not found", remedy=remedy)
+        seen = await self._probe_login()
+        if self.access is None:
+            return seen
+        obstacle = await self.find_sandbox_obstacle()
+        told = f"in no sandbox: {obstacle}" if obstacle else "in a sandbox"
+        return replace(seen, told=f"{seen.told}, {told}")
+
+    async def _probe_login(self) -> ProbeResult:
         told = _get_first_line(await self._run_probe("--version")) or "does not tell its version"
-        if self.access:
-            obstacle = await self.find_sandbox_obstacle()
-            told += f", in no sandbox: {obstacle}" if obstacle else ", in a sandbox"
         if not self.login:
             return ProbeResult(state="unknown", told=told)
         login = await self._run_probe(*self.login)

@@ -511,3 +511,85 @@ def test_what_was_meant_as_a_topic_is_debated(words: tuple[str, ...], tmp_path: 
     assert done.code == 0, done.stderr
     assert (asked(tmp_path, "codex"), asked(tmp_path, "claude")) == (1, 1)
     assert words[-1] in done.stdout
+
+
+def repository(home: Path) -> Path:
+    """Return a repository with a commit and a change; two sides answer with what they are asked."""
+    folder = home / "somewhere"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src/a.py").write_text("a = 1\n", encoding="utf-8")
+    (folder / "src/b.py").write_text("b = 1\n", encoding="utf-8")
+    (folder / ".env").write_text("TOKEN=of-the-person\n", encoding="utf-8")
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(folder)]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], env=environment(home), check=True, timeout=TIMEOUT)
+    (folder / "src/a.py").write_text("a = 2\n", encoding="utf-8")
+    (folder / ".env").write_text("TOKEN=of-the-person-too\n", encoding="utf-8")
+    return folder
+
+
+ECHOES = {
+    "KAKITE_DEBATE_PARTICIPANTS": json.dumps(
+        {name: {"command": ["cat"], "reader": "text"} for name in ("codex", "claude")}
+    )
+}
+
+
+def test_each_side_is_shown_the_files_and_the_change_and_no_secret(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--repo", str(folder), "--diff", "HEAD", "--rounds", "1", "--json", "--transcript", "out"]
+    done = kakite("debate", "Is it good?", *flags, home=tmp_path, env=ECHOES)
+    assert done.code == 0, done.stderr
+    said = [each["reply"]["text"] for each in lines(done.stdout) if each["type"] == "replied"]
+    for text in said:
+        assert '<file path="src/b.py">\nb = 1\n</file>' in text
+        assert "-a = 1\n+a = 2" in text
+        assert "of-the-person" not in text
+        assert "somewhere" not in text
+    assert len(said) == 2
+    assert "not shown to any side" in done.stderr
+    assert ".env" in done.stderr
+    (file,) = (tmp_path / "out").glob("*.json")
+    told = json.loads(file.read_text(encoding="utf-8"))["terms"]["files"]
+    assert (told["count"], told["base"], told["left_out"]) == (2, "HEAD", [".env"])
+
+
+def test_globs_say_which_files(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--files", "src/b*", "--rounds", "1", "--json"]
+    done = kakite("debate", "Is it good?", *flags, home=tmp_path, cwd=folder, env=ECHOES)
+    said = [each["reply"]["text"] for each in lines(done.stdout) if each["type"] == "replied"]
+    assert ["src/a.py" in text or "src/b.py" not in text for text in said] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--repo", "nowhere"], "nowhere"),
+        (["--repo", "somewhere", "--files", "*.rs"], "there are no files"),
+        (["--repo", "somewhere", "--diff", "no-such-branch"], "no diff"),
+        (["--repo", "somewhere", "--diff=--output=x"], "no diff"),
+        (["--repo", "somewhere", "--diff", "HEAD", "--files", "src/b*"], "nothing has changed"),
+    ],
+)
+def test_files_that_cannot_be_shown_begin_no_debate(flags: list[str], told: str, tmp_path: Path) -> None:
+    repository(tmp_path)
+    done = kakite("debate", "Is it good?", *flags, "--json", home=tmp_path, env=ECHOES)
+    assert done.code == 1
+    (error,) = lines(done.stdout)
+    assert error["error"]["code"] == "bad_files"
+    assert told in error["error"]["message"]
+
+
+def test_a_kept_debate_goes_on_with_its_files_and_says_that_they_have_changed(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--repo", str(folder), "--keep", "--mode", "ensemble", "--json"]
+    begun = lines(kakite("debate", "Is it good?", *flags, home=tmp_path, env=ECHOES).stdout)[-1]
+    again = kakite("debate", "--resume", begun["session"], "--json", home=tmp_path, env=ECHOES)
+    assert "every side can read 2 files" in again.stderr
+    assert "have changed" not in again.stderr
+    (folder / "src/b.py").write_text("b = 2\n", encoding="utf-8")
+    again = kakite("debate", "--resume", begun["session"], "--json", home=tmp_path, env=ECHOES)
+    assert "the files have changed since the debate began" in again.stderr
+    refused = kakite("debate", "--resume", begun["session"], "--repo", ".", home=tmp_path, env=ECHOES)
+    assert refused.code == 2

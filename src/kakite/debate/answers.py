@@ -31,6 +31,7 @@ FailureCode = Literal[
     "killed",  # a signal ended it, not ours
     "exited",  # it ended with an exit code and none of the reasons above
     "unreachable",  # the runner on the host, or the model's provider, is not to be reached
+    "no_files",  # the files that the debate is about cannot be read any more
     "broken",  # a mistake of ours
 ]
 """Why there is no answer. Stable: part of the interface."""

@@ -49,7 +49,8 @@ class DebateError(KakiteError):
     """The request does not fit the state of the debate.
 
     Codes: ``no_active_session``, ``already_active``, ``still_running``, ``bad_decision``, ``bad_terms``,
-    ``bad_participant``, ``budget_spent``, ``not_asked``, ``too_many_sessions``.
+    ``bad_participant``, ``bad_files``, ``files_too_large``, ``budget_spent``, ``not_asked``,
+    ``too_many_sessions``.
     """
 
     code = "not_asked"
@@ -78,6 +79,28 @@ class DebateLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeContext:
+    """The files that a debate is about, as they were when it began."""
+
+    folder: str
+    """The absolute path on this machine; no side learns it."""
+    patterns: tuple[str, ...] = ()
+    """Globs of the files that are meant; none: all."""
+    base: str = ""
+    """The commit that the diff is against, as the person named it; empty: there is no diff."""
+    diff: str = ""
+    """What every side is shown of the change."""
+    changed: tuple[str, ...] = ()
+    """The files in it."""
+    count: int = 0
+    """How many files the sides can read."""
+    left_out: tuple[str, ...] = ()
+    """Files that are meant and shown to nobody."""
+    digest: str = ""
+    """Of the files' contents."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DebateConfig:
     """The settings of a debate. They do not change while it lasts."""
 
@@ -91,6 +114,8 @@ class DebateConfig:
     budget: DebateLimits = DebateLimits()
     seed: int = 0
     """Decides under which letter each participant is shown which answer."""
+    code: CodeContext | None = None
+    """What the participants can read; None: nothing."""
 
     @property
     def names(self) -> tuple[str, ...]:

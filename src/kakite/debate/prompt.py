@@ -141,7 +141,7 @@ _REFERENCE = re.compile(
 )
 
 # Possessive, since what is between may be long.
-_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?(?:question|answer|decision|objections)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?(?:question|answer|decision|objections|diff|files?)\b)", re.IGNORECASE)
 
 
 def find_purpose(debate: Debate, number: int, side: str) -> Purpose:
@@ -161,7 +161,8 @@ def build_prompt(debate: Debate, number: int, side: str) -> str:
     if purpose == "critique":
         block = load_prompt("block_verdicts").format(letters=", ".join(sorted(known.values())))
     matter = "\n\n".join(_build_sections(debate, number, side))
-    return load_prompt(purpose).format(matter=matter, block=block) + "\n"
+    access = load_prompt("access_files" if debate.terms.code else "access_none")
+    return load_prompt(purpose).format(matter=matter, block=block, access=access) + "\n"
 
 
 def reveal_names(debate: Debate, number: int, side: str, text: str) -> str:
@@ -175,16 +176,18 @@ def _build_sections(debate: Debate, number: int, side: str) -> Iterator[str]:
     known = assign_letters(debate, number, side)
     answers = select_visible_answers(debate, number, side)
     decisions = [_format_decision(debate, place, answers, known) for place in range(1, len(debate.turns))]
-    yield _wrap_in_tag("question", debate.prompt)
+    yield wrap_in_tag("question", debate.prompt)
+    if debate.terms.code and debate.terms.code.diff:
+        yield wrap_in_tag("diff", debate.terms.code.diff)
     for count, decision in enumerate(decisions[:-1], start=1):
-        yield _wrap_in_tag("decision", decision, number=str(count))
+        yield wrap_in_tag("decision", decision, number=str(count))
     for name, letter in sorted(known.items(), key=lambda item: item[1]):
         author = assign_letters(debate, find_round(debate, name, answers[name]), name)
-        yield _wrap_in_tag("answer", _format_answer(debate, answers[name], author, known), letter=letter)
+        yield wrap_in_tag("answer", _format_answer(debate, answers[name], author, known), letter=letter)
     if objections := "\n".join(_format_objections(debate, answers, known)):
-        yield _wrap_in_tag("objections", objections)
+        yield wrap_in_tag("objections", objections)
     if decisions:
-        yield _wrap_in_tag("decision", decisions[-1], number=str(len(decisions)))
+        yield wrap_in_tag("decision", decisions[-1], number=str(len(decisions)))
 
 
 def _format_answer(debate: Debate, answer: Answer, then: Mapping[str, str], known: Mapping[str, str]) -> str:
@@ -274,7 +277,7 @@ def _replace_letters(text: str, told: Callable[[str], str]) -> str:
     return _REFERENCE.sub(replace_reference, text)
 
 
-def _wrap_in_tag(tag: str, text: str, **attributes: str) -> str:
+def wrap_in_tag(tag: str, text: str, **attributes: str) -> str:
     """Return the text between tags that nothing in it can close."""
     text = _TAG.sub("&lt;", text)
     told = "".join(f' {name}="{value}"' for name, value in attributes.items())

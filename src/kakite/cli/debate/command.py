@@ -22,11 +22,22 @@ from kakite.cli.console import escape_one_line, print_json
 from kakite.cli.debate.runner import runner
 from kakite.cli.debate.serve import serve
 from kakite.cli.exit_codes import INTERRUPTED, is_interruption, to_error_json, to_known_error
-from kakite.cli.options import Asks, Minutes, Mode, Order, Participants, Tokens
+from kakite.cli.options import (
+    Asks,
+    DebateDiff,
+    DebateFiles,
+    DebateRepo,
+    Minutes,
+    Mode,
+    Order,
+    Participants,
+    Tokens,
+)
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from kakite.cli.debate.session import DebateOptions, DebateSession, DebateView
+    from kakite.debate.model import CodeContext
     from kakite.debate.participants.base import Participant
     from kakite.debate.store import SqliteDebateStore
 
@@ -120,6 +131,9 @@ def ask(
     ctx: typer.Context,
     topic: Topic = "",
     participant: Participants = None,
+    repo: DebateRepo = None,
+    diff: DebateDiff = None,
+    files: DebateFiles = None,
     rounds: Rounds = 2,
     mode: Mode = "debate",
     order: Order = "parallel",
@@ -149,7 +163,8 @@ def ask(
 
                 seconds = None if budget_minutes is None else budget_minutes * 60
                 budget = DebateLimits(seconds=seconds, tokens=budget_tokens, asks=budget_asks)
-                terms = {"mode": mode, "order": order, "rounds": rounds, "budget": budget}
+                code = _load_context(repo, diff, files)
+                terms = {"mode": mode, "order": order, "rounds": rounds, "budget": budget, "code": code}
                 wish = _build_new_options(stack, topic, participant or [], terms, keep=keep)
             _run_debate(wish, transcript, asks=asks, as_json=as_json)
         except (Exception, KeyboardInterrupt) as error:
@@ -193,6 +208,21 @@ def _build_new_options(
     )
 
 
+def _load_context(repo: Path | None, diff: str | None, files: Sequence[str] | None) -> CodeContext | None:
+    """Return what the sides can read; None if nothing was asked for.
+
+    Raises:
+        DebateError: ``bad_files`` or ``files_too_large``.
+    """
+    if repo is None and diff is None and not files:
+        return None
+    import asyncio
+
+    from kakite.debate.files import read_context
+
+    return asyncio.run(read_context(repo or Path(), files or (), diff or ""))
+
+
 def _load_participants(names: Sequence[str]) -> tuple[Participant, ...]:
     from kakite.cli.debate.runner import load_participants
 
@@ -201,7 +231,8 @@ def _load_participants(names: Sequence[str]) -> tuple[Participant, ...]:
 
 def _check_unchanged(ctx: typer.Context) -> None:
     """Refuse what a debate that is kept has had from its beginning: a budget, say, would not be heeded."""
-    for name in ("participant", "rounds", "mode", "order", "budget_minutes", "budget_tokens", "budget_asks"):
+    known = ("participant", "repo", "diff", "files", "rounds", "mode", "order")
+    for name in (*known, "budget_minutes", "budget_tokens", "budget_asks"):
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             flag = f"--{name.replace('_', '-')}"

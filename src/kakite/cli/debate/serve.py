@@ -75,6 +75,14 @@ Hold = Annotated[
         "without it.",
     ),
 ]
+Roots = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="DIR",
+        help="Let debates be about the files of this folder, or of one below it; may be repeated. "
+        "Default: the sides read no files.",
+    ),
+]
 AtOnce = Annotated[int, typer.Option(min=1, help="How many sides may work at once, in all debates together.")]
 PrintConfig = Annotated[
     str | None,
@@ -96,6 +104,7 @@ class _DebateServerOptions:
     terms: Mapping[str, object]
     hold: float
     at_once: int
+    roots: tuple[Path, ...] = ()
 
 
 def serve(
@@ -104,6 +113,7 @@ def serve(
     keep: Keep = False,
     transcript: Transcript = None,
     participant: Participants = None,
+    root: Roots = None,
     mode: Mode = "debate",
     order: Order = "parallel",
     rounds: Rounds = None,
@@ -135,6 +145,7 @@ def serve(
         terms=terms,
         hold=hold,
         at_once=at_once,
+        roots=_check_roots(root or ()),
     )
     if print_config is not None:
         _print_config(print_config, serving)
@@ -159,6 +170,18 @@ def _load_participants(names: Sequence[str], terms: Mapping[str, object]) -> tup
     except DebateError as error:
         raise UsageError(error.message, hint=error.hint, code=error.code) from error
     return participants
+
+
+def _check_roots(roots: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    for root in roots:
+        if not root.is_dir():
+            raise UsageError(f"--root: `{root}` is no folder")
+    return tuple(roots)
 
 
 def _parse_listen_address(where: str, *, wanted: bool) -> BindAddress | None:
@@ -203,7 +226,14 @@ async def _serve(
     from kakite.serve.server import Prompt, add_prompts, build_server
 
     async with DebateManager(serving.participants, keeper=kept, at_once=serving.at_once) as bridge:
-        tools = DebateTools(bridge, terms=serving.terms, hold=serving.hold, store=kept, publish=publish)
+        tools = DebateTools(
+            bridge,
+            terms=serving.terms,
+            hold=serving.hold,
+            store=kept,
+            publish=publish,
+            roots=serving.roots,
+        )
         server = build_server(
             tools, name="kakite-debate", title="Kakite debate", instructions=build_judge_guide()
         )
@@ -275,6 +305,10 @@ def _build_setup(client: str, serving: _DebateServerOptions) -> ClientSetup:
     return build_http_setup(client, NAME, f"http://{host}:{serving.http.port}/mcp", token=token)
 
 
+_FOLDERS = ("--transcript", "--root")
+"""Options that name a folder: the client starts the server elsewhere."""
+
+
 def _collect_arguments() -> list[str]:
     """Return the arguments that we were given ourselves, but for the one that prints."""
     words = iter(sys.argv[1:])
@@ -282,10 +316,11 @@ def _collect_arguments() -> list[str]:
     for word in words:
         if word == "--print-config":
             next(words, "")
-        elif word == "--transcript":
+        elif word in _FOLDERS:
             given += [word, str(Path(next(words, "")).absolute())]
-        elif word.startswith("--transcript="):
-            given.append(f"--transcript={Path(word.partition('=')[2]).absolute()}")
+        elif word.startswith(tuple(f"{name}=" for name in _FOLDERS)):
+            name, _, folder = word.partition("=")
+            given.append(f"{name}={Path(folder).absolute()}")
         elif not word.startswith("--print-config="):
             given.append(word)
     return given
@@ -299,6 +334,8 @@ def _describe_tools(serving: _DebateServerOptions) -> str:
     cap = cast("int", serving.terms["cap"])
     told = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-        for tool in build_tools(tuple(each.side.name for each in serving.participants), cap)
+        for tool in build_tools(
+            tuple(each.side.name for each in serving.participants), cap, has_roots=bool(serving.roots)
+        )
     ]
     return json.dumps({"name": "ai_debate_bridge", "version": __version__, "tools": told}, indent=2) + "\n"

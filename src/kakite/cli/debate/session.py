@@ -16,6 +16,7 @@ import typer
 from kakite.cli.console import escape_one_line, print_json
 from kakite.cli.exit_codes import run_until_signal
 from kakite.debate import Debate, DebateError, DebateManager, Decision, Participant, SessionUpdate, get_status
+from kakite.debate.model import CodeContext
 from kakite.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class DebateSession:
     async def _run(self) -> None:
         wish = self.wish
         self._main = asyncio.current_task()
-        for note in await list_sandbox_notes(wish.participants):
+        for note in (*await list_sandbox_notes(wish.participants), *await self._list_file_notes()):
             self.shown.show_note(note)
         async with DebateManager(wish.participants, keeper=wish.kept) as bridge:
             bridge.listen(self._on_event)
@@ -188,6 +189,23 @@ class DebateSession:
                 await bridge.start(wish.topic, terms, session=wish.session)
             while await self._run_turn(bridge):
                 pass
+
+    async def _list_file_notes(self) -> list[str]:
+        """Return what the person has to know of the files that the sides can read.
+
+        Raises:
+            DebateError: they cannot be read any more.
+        """
+        code = self.wish.begun.terms.code if self.wish.begun else self.wish.terms.get("code")
+        if not isinstance(code, CodeContext):
+            return []
+        from kakite.debate.files import format_left_out, read_context
+
+        notes = [f"every side can read {code.count} files", format_left_out(code)]
+        if self.wish.begun:
+            now = await read_context(Path(code.folder), code.patterns)
+            notes += ["the files have changed since the debate began"] if now.digest != code.digest else []
+        return [note for note in notes if note]
 
     async def _run_turn(self, bridge: DebateManager) -> bool:
         """Wait for a turn's end, and tell whether another one follows."""

@@ -17,38 +17,33 @@ def build_judge_guide(topic: str = "") -> str:
     return load_prompt("judge") + (f"\n\nThe person's question:\n\n{topic.strip()}" if topic.strip() else "")
 
 
-def build_tools(sides: tuple[str, ...], cap: int) -> tuple[Tool, ...]:
-    """Return the tools for debates between these participants, of so many rounds at most."""
+_FILES: JsonObject = {
+    "repo": {
+        "type": "string",
+        "description": "The folder whose files every participant can read, and nothing else. Without it, and "
+        "without `diff` and `files`, they read nothing.",
+    },
+    "diff": {
+        "type": "string",
+        "minLength": 1,
+        "description": "A commit or branch: every participant is shown what has changed since.",
+    },
+    "files": {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1},
+        "maxItems": 50,
+        "description": "Globs of the files that are meant, e.g. src/**; without them, all.",
+    },
+}
+
+
+def build_tools(sides: tuple[str, ...], cap: int, *, has_roots: bool = False) -> tuple[Tool, ...]:
+    """Return the tools for debates between these participants, of so many rounds at most.
+
+    With ``has_roots`` debates can be about the files of a folder.
+    """
     return (
-        _build_tool(
-            "start_debate",
-            "Start a debate",
-            f"Let {' and '.join(sides)} answer a question independently, then criticise each other's answers "
-            "and answer anew. Answers at once; while `status` is `running`, call `wait`. When it is done, "
-            "`turn` has each side's answer.",
-            {
-                "initial_prompt": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": _MAX_PROMPT,
-                    "description": "The person's question, complete and without your own view: "
-                    "the participants see nothing else.",
-                },
-                "verdict": {
-                    "type": "string",
-                    "maxLength": 4000,
-                    "description": "Your own answer in two sentences, before you see theirs. "
-                    "Kept for the transcript, shown to no participant.",
-                },
-                "mode": {
-                    "enum": ["debate", "ensemble"],
-                    "description": "`ensemble`: independent answers only, no critique; quicker.",
-                },
-                "rounds": {"type": "integer", "minimum": 1, "maximum": cap},
-                "reset": {"type": "boolean", "description": "Stop the debate of this session first."},
-            },
-            "initial_prompt",
-        ),
+        _build_start_tool(sides, cap, has_roots=has_roots),
         _build_tool(
             "step",
             "Go on as the person decides",
@@ -76,6 +71,39 @@ def build_tools(sides: tuple[str, ...], cap: int) -> tuple[Tool, ...]:
             "status", "Where the debate stands", "Return where the debate stands, and all sessions.", {}
         ),
         _build_tool("stop", "End the debate", "End the debate for good.", {}),
+    )
+
+
+def _build_start_tool(sides: tuple[str, ...], cap: int, *, has_roots: bool) -> Tool:
+    return _build_tool(
+        "start_debate",
+        "Start a debate",
+        f"Let {' and '.join(sides)} answer a question independently, then criticise each other's answers "
+        "and answer anew. Answers at once; while `status` is `running`, call `wait`. When it is done, "
+        "`turn` has each side's answer.",
+        {
+            "initial_prompt": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": _MAX_PROMPT,
+                "description": "The person's question, complete and without your own view: "
+                "the participants see nothing else.",
+            },
+            "verdict": {
+                "type": "string",
+                "maxLength": 4000,
+                "description": "Your own answer in two sentences, before you see theirs. "
+                "Kept for the transcript, shown to no participant.",
+            },
+            "mode": {
+                "enum": ["debate", "ensemble"],
+                "description": "`ensemble`: independent answers only, no critique; quicker.",
+            },
+            "rounds": {"type": "integer", "minimum": 1, "maximum": cap},
+            "reset": {"type": "boolean", "description": "Stop the debate of this session first."},
+            **(_FILES if has_roots else {}),
+        },
+        "initial_prompt",
     )
 
 

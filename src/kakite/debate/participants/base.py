@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 from kakite.debate.answers import Answer, FailureCode, ParticipantFailure, Reply, read_block
 from kakite.debate.model import ParticipantInfo
 from kakite.debate.participants.cli_sandbox import (
+    FILES,
     CliAccess,
     CliSandbox,
     StartProgram,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     import httpx2
     from pydantic import TypeAdapter
 
+    from kakite.debate.files import FileSnapshot
 
 OnProgress = Callable[[str], None]
 """Receives a line on what a participant is doing, in a stranger's words. Must return soon and not raise."""
@@ -77,9 +79,16 @@ class Participant(Protocol):
         ...
 
     async def ask(
-        self, prompt: str, *, seconds: float | None = None, on_progress: OnProgress | None = None
+        self,
+        prompt: str,
+        *,
+        seconds: float | None = None,
+        on_progress: OnProgress | None = None,
+        files: FileSnapshot | None = None,
     ) -> Reply:
         """Return what it answers, or why it does not; in so many seconds, or in a few more to end it.
+
+        ``files`` are what it can read: by tools of ours in a sandbox, else as a text in its prompt.
 
         Raises nothing. When cancelled, nothing of it is left running.
         """
@@ -150,7 +159,12 @@ class CliParticipant:
     """Why it runs in no sandbox, in the same way; empty where it does."""
 
     async def ask(
-        self, prompt: str, *, seconds: float | None = None, on_progress: OnProgress | None = None
+        self,
+        prompt: str,
+        *,
+        seconds: float | None = None,
+        on_progress: OnProgress | None = None,
+        files: FileSnapshot | None = None,
     ) -> Reply:
         """Start it, give it the prompt, and read what it prints."""
         time = self.time if seconds is None else min(self.time, seconds)
@@ -159,9 +173,13 @@ class CliParticipant:
         version = await self._get_version() if self.has_version else ""
         obstacle = await self.find_sandbox_obstacle()
         hearing = _OutputWatcher(self, time, on_progress)
+        has_tools = bool(self.access and self.access.client and not obstacle)
+        if files:
+            prompt = files.add_tools(prompt, FILES) if has_tools else files.add_text(prompt)
         with temporary_folder("debate") as folder:
             try:
-                async with self._open(folder, self.command, sandboxed=not obstacle) as start:
+                shown = files.folder if files and has_tools else None
+                async with self._open(folder, self.command, shown, sandboxed=not obstacle) as start:
                     done = await hearing.run(start, prompt)
             except ProcessError as error:
                 return _convert_start_error(error, self.reader)
@@ -201,14 +219,17 @@ class CliParticipant:
 
     @asynccontextmanager
     async def _open(
-        self, folder: Path, command: tuple[str, ...], *, sandboxed: bool
+        self, folder: Path, command: tuple[str, ...], files: Path | None = None, *, sandboxed: bool
     ) -> AsyncGenerator[StartProgram]:
-        """Yield what starts the command, in its sandbox or beside this process."""
+        """Yield what starts the command: in its sandbox, where it has tools for the files, or beside us."""
         if sandboxed and self.access:
             own = {**_QUIET, **self._collect_variables(self.passes), **self.sets}
-            async with CliSandbox(access=self.access, environ=self.environ).open(
-                folder, command, own
-            ) as start:
+            more: tuple[str, ...] = ()
+            if files:
+                more, variables = self.access.build_file_tools()
+                own |= variables
+            sandbox = CliSandbox(access=self.access, environ=self.environ)
+            async with sandbox.open(folder, (*command, *more), own, files) as start:
                 yield start
         else:
             yield partial(run, self._build_spec(command, str(folder)))
@@ -426,7 +447,7 @@ _CODEX = (
 _CLAUDE = (
     *("claude", "-p", "--output-format", "json"),
     *("--tools", "", "--strict-mcp-config", "--setting-sources", "", "--no-session-persistence"),
-    *("--system-prompt", "You take part in a discussion. You answer in text; you have no tools."),
+    *("--system-prompt", "You take part in a discussion. You answer in text."),
 )
 
 
@@ -465,9 +486,12 @@ class RemoteParticipant:
         *,
         seconds: float | None = None,
         on_progress: OnProgress | None = None,  # noqa: ARG002 - a runner tells none
+        files: FileSnapshot | None = None,
     ) -> Reply:
         """Ask it once; the connection ends with us, which ends the program there."""
         import httpx2
+
+        prompt = files.add_text(prompt) if files else prompt
 
         time = self.time if seconds is None else min(self.time, seconds)
         if time <= 0:

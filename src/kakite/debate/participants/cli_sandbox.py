@@ -14,15 +14,17 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from kakite import state_files
 from kakite.processes import CompletedProcess
+from kakite.sandbox.base import build_kakite_argv
 
 if TYPE_CHECKING:
     from kakite.processes import OnOutput
@@ -36,6 +38,8 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/nix/store", "/gn
 """What a program sees in the sandbox anyway, at the same place."""
 _PROGRAMS = "/workspace/programs"
 _CERTIFICATES = "/workspace/certificates"
+SERVER = "files"
+"""The name of the server that reads them."""
 FILES = "/workspace/files"
 """Where the files of the debate are."""
 _CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
@@ -62,20 +66,43 @@ class CliAccess:
     """Those of its provider, each as ``name``, ``*.name`` or ``name:port``."""
     login: Mapping[str, Path] = field(default_factory=dict[str, Path], repr=False)
     """The files of its login, by their paths in its home inside."""
+    client: Literal["", "codex", "claude"] = ""
+    """The program as an MCP client, if it can be given a server by its arguments."""
+
+    def build_file_tools(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """Return the arguments and variables by which it has tools that read the files of the debate."""
+        command, *words = build_kakite_argv(sys.executable)
+        args = [*words, "serve", "--root", FILES, "--read-only", "--tools", "editor,files,search"]
+        if self.client == "claude":
+            servers = {"mcpServers": {SERVER: {"command": command, "args": args}}}
+            flags = ("--mcp-config", json.dumps(servers), "--allowedTools", f"mcp__{SERVER}")
+            # By itself it asks its model before the server is there, and lets that search for the tools.
+            waits = {"MCP_CONNECTION_NONBLOCKING": "0", "MCP_TIMEOUT": "60000", "ENABLE_TOOL_SEARCH": "false"}
+            return flags, waits
+        settings = {
+            "command": command,
+            "args": args,
+            "required": True,
+            "startup_timeout_sec": 60,
+            "default_tools_approval_mode": "approve",
+        }
+        given = (f"mcp_servers.{SERVER}.{name}={json.dumps(value)}" for name, value in settings.items())
+        return tuple(word for each in given for word in ("--config", each)), {}
 
 
 def create_codex_access(environ: Mapping[str, str]) -> CliAccess:
     """Return what OpenAI's Codex needs, with a subscription or a key."""
     folder = _get_folder(environ, "CODEX_HOME", ".codex")
     hosts = ("chatgpt.com", "api.openai.com", "auth.openai.com")
-    return CliAccess(hosts=hosts, login={".codex/auth.json": folder / "auth.json"})
+    return CliAccess(hosts=hosts, login={".codex/auth.json": folder / "auth.json"}, client="codex")
 
 
 def create_claude_access(environ: Mapping[str, str]) -> CliAccess:
     """Return what Anthropic's Claude Code needs."""
     folder = _get_folder(environ, "CLAUDE_CONFIG_DIR", ".claude")
     hosts = ("api.anthropic.com", "console.anthropic.com", "platform.claude.com", "claude.ai")
-    return CliAccess(hosts=hosts, login={".claude/.credentials.json": folder / ".credentials.json"})
+    login = {".claude/.credentials.json": folder / ".credentials.json"}
+    return CliAccess(hosts=hosts, login=login, client="claude")
 
 
 def _get_folder(environ: Mapping[str, str], variable: str, usual: str) -> Path:

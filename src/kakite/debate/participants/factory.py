@@ -120,7 +120,7 @@ def _read_access(
     home = Path(environ.get("HOME", "/"))
     files = {str(path.relative_to(home)): path for path in _find_login(name, login, home)}
     known = known or CliAccess()
-    return CliAccess(hosts=(*known.hosts, *hosts), login={**known.login, **files})
+    return replace(known, hosts=(*known.hosts, *hosts), login={**known.login, **files})
 
 
 def _find_login(name: str, login: Sequence[str], home: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from kakite.debate.machine import get_status
 from kakite.debate.model import (
     Agreement,
     AttributedVerdict,
+    CodeContext,
     Debate,
     Decision,
     EndReason,
@@ -98,11 +99,25 @@ def collect_facts(told: TranscriptJson) -> dict[str, str]:
         "held": "without debate: one round each time"
         if terms["mode"] == "ensemble"
         else "as a debate" + (", one after the other" if terms["order"] == "staged" else ""),
+        **({"files to read": _format_files(terms["files"])} if terms["files"] else {}),
         "rounds": str(rounds),
         "time at work": format_duration(spent["seconds"]),
         "tokens": f"{spent['tokens']:,} told" if spent["tokens"] else "none told",
         **({"cost": cost} if cost else {}),
     }
+
+
+def _encode_files(code: CodeContext | None) -> TranscriptJson | None:
+    """Return what the sides could read; not where that lies on the person's machine."""
+    if code is None:
+        return None
+    told: TranscriptJson = {"patterns": list(code.patterns), "count": code.count, "base": code.base}
+    return {**told, "diff": code.diff, "left_out": list(code.left_out), "digest": code.digest}
+
+
+def _format_files(files: TranscriptJson) -> str:
+    since = f", and what has changed since {files['base']}" if files["base"] else ""
+    return f"{files['count']}{since}"
 
 
 def format_cost(spent: TranscriptJson) -> str:
@@ -156,6 +171,7 @@ def build_transcript(debate: Debate, hide: Callable[[str], str] = str) -> Transc
             "cap": debate.terms.cap,
             "seed": debate.terms.seed,
             "budget": asdict(debate.terms.budget),
+            "files": _encode_files(debate.terms.code),
         },
         "judge": debate.verdict,
         "turns": list(_encode_turns(debate)),

@@ -241,6 +241,7 @@ def test_ours_run_in_a_sandbox_and_a_command_of_ones_own_does_if_that_says_so() 
     assert create_codex(environ).access == CliAccess(
         hosts=("chatgpt.com", "api.openai.com", "auth.openai.com"),
         login={".codex/auth.json": Path("/data/codex/auth.json")},
+        client="codex",
     )
     assert create_claude(environ, ("claude", "-p")).access is None
     given = {

@@ -69,9 +69,13 @@ class FileSnapshot:
         """Return the prompt for a side that has tools for the copy, which it sees in that folder."""
         return load_prompt("files_tools").format(folder=folder) + "\n\n" + prompt
 
-    def add_text(self, prompt: str) -> str:
-        """Return the prompt, with the files, for a side that has no tools for them."""
-        return load_prompt("files_text").format(files=self.render()) + "\n\n" + prompt
+    def add_text(self, prompt: str, folder: str = "") -> str:
+        """Return the prompt, with the files, for a side that may have no tools for them.
+
+        ``folder`` is where it sees the copy, if it does.
+        """
+        form = load_prompt("files_folder" if folder else "files_text")
+        return form.format(files=self.render(), folder=folder) + "\n\n" + prompt
 
     def render(self, limit: int = MAX_TEXT) -> str:
         """Return the files' texts, as many characters at most, and the names of those left out."""

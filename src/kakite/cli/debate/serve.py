@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kakite.debate.participants.base import Participant
     from kakite.debate.store import SqliteDebateStore
     from kakite.http.security import TransportSecurity
+    from kakite.serve.server import Prompt
     from kakite.serve.streamable_http import BindAddress
 
 NAME = "debate"
@@ -223,7 +224,7 @@ async def _serve(
     from kakite.debate.mcp.descriptions import build_judge_guide
     from kakite.debate.mcp.tools import DebateTools
     from kakite.debate.session import DebateManager
-    from kakite.serve.server import Prompt, add_prompts, build_server
+    from kakite.serve.server import add_prompts, build_server
 
     async with DebateManager(serving.participants, keeper=kept, at_once=serving.at_once) as bridge:
         tools = DebateTools(
@@ -237,14 +238,7 @@ async def _serve(
         server = build_server(
             tools, name="kakite-debate", title="Kakite debate", instructions=build_judge_guide()
         )
-        judge = Prompt(
-            name="judge",
-            title="Let coding assistants debate",
-            description="Start a debate and judge it for me",
-            arguments={"topic": "The question to debate"},
-            text=lambda given: build_judge_guide(given.get("topic", "")),
-        )
-        add_prompts(server, [judge])
+        add_prompts(server, [_build_judge_prompt()])
         try:
             if door:
                 from kakite.serve.streamable_http import serve_http
@@ -256,6 +250,19 @@ async def _serve(
                 await serve_stdio(server)
         finally:
             await tools.close()
+
+
+def _build_judge_prompt() -> Prompt:
+    from kakite.debate.mcp.descriptions import build_judge_guide
+    from kakite.serve.server import Prompt
+
+    return Prompt(
+        name="judge",
+        title="Let coding assistants debate",
+        description="Start a debate and judge it for me",
+        arguments={"topic": "The question to debate"},
+        text=lambda given: build_judge_guide(given.get("topic", "")),
+    )
 
 
 def _make_publisher(folder: Path) -> TranscriptWriter:

@@ -21,6 +21,7 @@ from kakite.errors import ExternalError
 
 if TYPE_CHECKING:
     from kakite.debate.answers import ParticipantFailure
+    from kakite.debate.participants.base import CliParticipant
     from kakite.debate.store import SqliteDebateStore
 
 _WAIT_SECONDS = 3600.0
@@ -244,11 +245,17 @@ class DebateSession:
         raise _build_no_answers_error("nobody answered", get_status(debate).failures)
 
 
-async def list_sandbox_notes(participants: Sequence[Participant]) -> list[str]:
-    """Return a line for each program that should run in a sandbox and cannot here."""
+def find_programs(participants: Sequence[Participant]) -> list[CliParticipant]:
+    """Return the programs of this machine that take part."""
     from kakite.debate.participants.base import CliParticipant
 
-    programs = [each for each in participants if isinstance(each, CliParticipant) and each.access]
+    programs = (getattr(each, "program", each) for each in participants)
+    return [each for each in programs if isinstance(each, CliParticipant)]
+
+
+async def list_sandbox_notes(participants: Sequence[Participant]) -> list[str]:
+    """Return a line for each program that should run in a sandbox and cannot here."""
+    programs = [each for each in find_programs(participants) if each.access]
     there = [each for each in programs if not each.check_installed()]
     found = await asyncio.gather(*(each.find_sandbox_obstacle() for each in there))
     return [
@@ -264,11 +271,7 @@ def check_available(participants: Sequence[Participant]) -> None:
     Raises:
         NoAnswersError: none is.
     """
-    from kakite.debate.participants.base import CliParticipant
-
-    gone = {
-        each.side.name: each.check_installed() for each in participants if isinstance(each, CliParticipant)
-    }
+    gone = {each.side.name: each.check_installed() for each in find_programs(participants)}
     failures = [(side, failure) for side, failure in gone.items() if failure]
     if failures and len(failures) == len(participants):
         raise _build_no_answers_error("no side can be asked", failures)

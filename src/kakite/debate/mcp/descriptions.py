@@ -74,6 +74,11 @@ def build_tools(sides: tuple[str, ...], cap: int, *, has_roots: bool = False) ->
     )
 
 
+def build_tools_by_name(sides: tuple[str, ...], cap: int, *, has_roots: bool) -> dict[str, Tool]:
+    """Return the same by their names."""
+    return {tool.name: tool for tool in build_tools(sides, cap, has_roots=has_roots)}
+
+
 def _build_start_tool(sides: tuple[str, ...], cap: int, *, has_roots: bool) -> Tool:
     return _build_tool(
         "start_debate",

@@ -101,7 +101,7 @@ class DebateTools:
             hold: seconds for which ``start_debate`` and ``step`` wait for their turn.
             store: where debates are that outlived another server.
             publish: writes transcripts.
-            roots: folders; a debate can be about files below them. None: it cannot be about files.
+            roots: folders whose files debates can be about.
         """
         self._bridge = bridge
         self._terms = dict(terms or {})
@@ -114,8 +114,7 @@ class DebateTools:
         self._unkept: dict[str, str] = {}
         usual = bridge.build_config(**self._terms)
         self._sides = usual.names
-        tools = descriptions.build_tools(self._sides, usual.cap, has_roots=bool(roots))
-        self._tools = {tool.name: tool for tool in tools}
+        self._tools = descriptions.build_tools_by_name(self._sides, usual.cap, has_roots=bool(roots))
         self._deeds: dict[str, Callable[[JsonObject], Awaitable[dict[str, object]]]] = {
             "start_debate": self._start,
             "step": self._step,

@@ -25,6 +25,7 @@ from kakite.debate.participants.cli_sandbox import (
     FILES,
     CliAccess,
     CliSandbox,
+    ProgramPlace,
     StartProgram,
     create_claude_access,
     create_codex_access,
@@ -179,8 +180,8 @@ class CliParticipant:
         with temporary_folder("debate") as folder:
             try:
                 shown = files.folder if files and has_tools else None
-                async with self._open(folder, self.command, shown, sandboxed=not obstacle) as start:
-                    done = await hearing.run(start, prompt)
+                async with self.open_program(folder, self.command, shown, sandboxed=not obstacle) as place:
+                    done = await hearing.run(place.run, prompt)
             except ProcessError as error:
                 return _convert_start_error(error, self.reader)
             except (SandboxError, OSError) as error:  # no folder, no process left
@@ -208,8 +209,8 @@ class CliParticipant:
         """Let it tell its version in a sandbox, and return why that does not work."""
         with temporary_folder("debate") as folder:
             try:
-                async with self._open(folder, (self.command[0], "--version"), sandboxed=True) as start:
-                    done = await start(stdin=b"", timeout=_LOOK, limit=_STDERR, on_output=None)
+                async with self.open_program(folder, (self.command[0], "--version"), sandboxed=True) as place:
+                    done = await place.run(stdin=b"", timeout=_LOOK, limit=_STDERR, on_output=None)
             except (SandboxError, OSError) as error:
                 return error.message if isinstance(error, SandboxError) else str(error)
         if done.exit_code == 0:
@@ -218,21 +219,22 @@ class CliParticipant:
         return f"it does not start in one: {told[-1][:_SHORT]}"
 
     @asynccontextmanager
-    async def _open(
+    async def open_program(
         self, folder: Path, command: tuple[str, ...], files: Path | None = None, *, sandboxed: bool
-    ) -> AsyncGenerator[StartProgram]:
-        """Yield what starts the command: in its sandbox, where it has tools for the files, or beside us."""
+    ) -> AsyncGenerator[ProgramPlace]:
+        """Yield how to start the command: in its sandbox, where it has tools for the files, or beside us."""
         if sandboxed and self.access:
             own = {**_QUIET, **self._collect_variables(self.passes), **self.sets}
             more: tuple[str, ...] = ()
-            if files:
+            if files and self.access.client:
                 more, variables = self.access.build_file_tools()
                 own |= variables
             sandbox = CliSandbox(access=self.access, environ=self.environ)
-            async with sandbox.open(folder, (*command, *more), own, files) as start:
-                yield start
+            async with sandbox.open(folder, (*command, *more), own, files) as place:
+                yield place
         else:
-            yield partial(run, self._build_spec(command, str(folder)))
+            spec = self._build_spec(command, str(folder))
+            yield ProgramPlace(folder=str(folder), run=partial(run, spec), build_spec=lambda: spec)
 
     def check_installed(self) -> ParticipantFailure | None:
         """Return why it cannot be asked at all; None when its program is there."""

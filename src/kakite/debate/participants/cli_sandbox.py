@@ -15,8 +15,8 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from kakite.processes import CompletedProcess
 from kakite.sandbox.base import build_kakite_argv
 
 if TYPE_CHECKING:
-    from kakite.processes import OnOutput
+    from kakite.processes import OnOutput, ProcessSpec
     from kakite.sandbox.spec import SandboxSpec
 
 _LOGIN_SIZE = 1 << 20
@@ -56,6 +56,20 @@ class StartProgram(Protocol):
     ) -> Awaitable[CompletedProcess]:
         """Run it to its end."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramPlace:
+    """Where a program runs, and how it is started there."""
+
+    folder: str
+    """The empty folder that it starts in, as it sees it."""
+    run: StartProgram
+    """Starts it, gives it its input, and waits for its end."""
+    build_spec: Callable[[], ProcessSpec]
+    """Tells how to start it over plain pipes, for one that is spoken with."""
+    allow_network: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Lets what was started over pipes reach its provider, for as long as this is entered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +134,8 @@ class CliSandbox:
     @asynccontextmanager
     async def open(
         self, folder: Path, command: tuple[str, ...], env: Mapping[str, str], files: Path | None = None
-    ) -> AsyncGenerator[StartProgram]:
-        """Make it in an empty folder, and yield what starts the command in it.
+    ) -> AsyncGenerator[ProgramPlace]:
+        """Make it in an empty folder, and yield how the command is started in it.
 
         ``env`` is added to the minimal environment; ``files`` is shown at ``FILES``.
 
@@ -148,7 +162,12 @@ class CliSandbox:
             given = self._put_login(home)
             variables["PATH"] = os.pathsep.join((*search, self.environ.get("PATH", os.defpath)))
             try:
-                yield partial(sandbox.exec, argv, env=variables)
+                yield ProgramPlace(
+                    folder=sandbox.project,
+                    run=partial(sandbox.exec, argv, env=variables),
+                    build_spec=partial(sandbox.build_process_spec, argv, env=variables),
+                    allow_network=sandbox.allow_network,
+                )
             finally:
                 self._take_login(home, given)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from kakite.debate.participants.base import CliParticipant, Participant, create_
 from kakite.debate.participants.cli_sandbox import CliAccess
 from kakite.debate.participants.output_parsers import OutputFormat
 from kakite.errors import UsageError
+from kakite.installation import get_extra_install_command
 from kakite.sandbox.egress.policy import build_policy
 
 BUILT_IN: Mapping[str, Callable[..., CliParticipant]] = {"codex": create_codex, "claude": create_claude}
@@ -22,7 +24,7 @@ TOKEN_VARIABLE = "KAKITE_DEBATE_TOKEN"  # noqa: S105 - a variable's name
 """The variable with the token of the runner."""
 _FIELDS = {
     *("command", "arguments", "reader", "pass", "timeout", "silence", "aliases", "model", "url"),
-    *("sandbox", "hosts", "login"),
+    *("acp", "sandbox", "hosts", "login"),
 }
 _FAMILIES = ("claude", "gpt", "gemini", "gemma", "llama", "mistral", "qwen", "deepseek", "grok", "kimi")
 """What models call themselves, whatever the name under which a provider has them."""
@@ -38,7 +40,7 @@ def create_participant(
     ``KAKITE_DEBATE_TOKEN``. Settings, all of them optional for ``codex`` and ``claude``:
 
     - ``command`` (a list, or a line as for a shell) and ``reader`` (``codex``, ``claude`` or ``text``), or
-      ``model`` (``PROVIDER:NAME``), or ``url`` (of a runner);
+      ``acp`` (as ``command``, of an agent), ``model`` (``PROVIDER:NAME``) or ``url`` (of a runner);
     - ``arguments`` (as ``command``), for ``codex`` and ``claude``: added to our command line, which keeps all
       that makes it safe. A ``command`` stands in place of that line, so that only one of them may be given;
     - ``pass``: names of further variables that the program gets; ``aliases``: words that give it away;
@@ -67,7 +69,30 @@ def create_participant(
         return replace(made, time=_read_seconds(name, given, "timeout") or made.time)
     if model := _read_string(name, given, "model"):
         return _create_model(name, model, given, environ)
+    if command := _read_words(name, given, "acp"):
+        return _create_acp(name, command, given, environ)
     return _create_cli(name, given, environ)
+
+
+def _create_acp(
+    name: str, command: tuple[str, ...], given: Mapping[str, object], environ: Mapping[str, str]
+) -> Participant:
+    if others := given.keys() & {"command", "arguments", "reader", "silence"}:
+        raise _create_error(name, f"`{min(others)}` is not for an agent that is asked over `acp`")
+    if importlib.util.find_spec("acp") is None:
+        raise _create_error(name, f"`acp` needs a library: {get_extra_install_command('acp')}")
+    from kakite.debate.participants.acp import AcpParticipant
+
+    program = CliParticipant(
+        side=_build_info(name, given, environ),
+        command=command,
+        passes=_read_words(name, given, "pass"),
+        access=_read_access(name, given, environ, None),
+        environ=environ,
+    )
+    return AcpParticipant(
+        program=replace(program, time=_read_seconds(name, given, "timeout") or program.time)
+    )
 
 
 def _create_cli(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> Participant:
@@ -87,7 +112,7 @@ def _create_cli(name: str, given: Mapping[str, object], environ: Mapping[str, st
     elif command:
         made = CliParticipant(side=ParticipantInfo(name=name), command=command, environ=environ)
     else:
-        raise _create_error(name, "it needs a `command`, a `model` or a `url`")
+        raise _create_error(name, "it needs a `command`, an `acp`, a `model` or a `url`")
     if reader not in get_args(OutputFormat):
         raise _create_error(name, f"`reader` is one of {', '.join(get_args(OutputFormat))}")
     return replace(

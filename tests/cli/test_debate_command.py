@@ -513,6 +513,15 @@ def test_what_was_meant_as_a_topic_is_debated(words: tuple[str, ...], tmp_path: 
     assert words[-1] in done.stdout
 
 
+def test_a_second_opinion_is_one_round_of_one_side(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects")
+    done = kakite("debate", "Is it good?", "--mode", "quick", "-p", "codex", "--json", home=tmp_path, env=env)
+    assert done.code == 0, done.stderr
+    assert [each["type"] for each in lines(done.stdout)].count("replied") == 1
+    shown = kakite("debate", "Is it good?", "--mode", "quick", "-p", "codex", home=tmp_path, env=env)
+    assert "codex answer once" in shown.stdout
+
+
 def repository(home: Path) -> Path:
     """Return a repository with a commit and a change; two sides answer with what they are asked."""
     folder = home / "somewhere"

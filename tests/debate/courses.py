@@ -15,7 +15,7 @@ from kakite.debate.machine import (
     apply_event,
 )
 from kakite.debate.model import Decision
-from tests.debate.arguing import terms
+from tests.debate.arguing import CLAUDE, CODEX, THIRD, terms
 
 HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(1)">&#x202e;\u202e\x1b[31m'
 _TEXTS = st.one_of(
@@ -46,7 +46,7 @@ def _replies(draw: st.DrawFn) -> Reply:
         )
     verdicts = tuple(
         Verdict(on=letter, opinion=draw(_OPINIONS), issues=(draw(_TEXTS),), strongest=draw(_TEXTS))
-        for letter in draw(st.sampled_from([(), ("A",), ("A", "B")]))
+        for letter in draw(st.sampled_from([(), ("A",), ("A", "B"), ("A", "B", "C")]))
     )
     return Answer(
         text=draw(_TEXTS),
@@ -56,6 +56,7 @@ def _replies(draw: st.DrawFn) -> Reply:
         because=draw(_TEXTS),
         position=draw(st.sampled_from(["", "A", "B", "new"])),
         verdicts=verdicts,
+        ranking=tuple(draw(st.permutations("ABC"))[: draw(st.integers(0, 3))]),
         input_tokens=draw(st.integers(0, 1000)),
         seconds=draw(st.floats(0, 100)),
         version=draw(st.sampled_from(["", HOSTILE])),
@@ -65,9 +66,9 @@ def _replies(draw: st.DrawFn) -> Reply:
 @st.composite
 def courses(draw: st.DrawFn) -> list[DebateEvent]:
     """The events of a debate, up to any moment."""
-    events: list[DebateEvent] = [
-        DebateStarted(prompt=draw(_TEXTS), terms=terms(seed=draw(st.integers(0, 99))), verdict=draw(_TEXTS))
-    ]
+    sides = draw(st.sampled_from([(CODEX, CLAUDE), (CODEX, CLAUDE, THIRD)]))
+    config = terms(*sides, seed=draw(st.integers(0, 99)))
+    events: list[DebateEvent] = [DebateStarted(prompt=draw(_TEXTS), terms=config, verdict=draw(_TEXTS))]
     debate = apply_event(None, events[0])
     for _ in range(draw(st.integers(0, 12))):
         if asks := machine.next_requests(debate):

@@ -301,8 +301,11 @@ Participants = Annotated[
     ),
 ]
 Mode = Annotated[
-    Literal["debate", "ensemble"],
-    typer.Option(help="`ensemble`: each side answers once, and nobody criticises."),
+    Literal["debate", "ensemble", "quick"],
+    typer.Option(
+        help="`ensemble`: each side answers once, and nobody criticises. `quick`: a second opinion, the same "
+        "on one page; one side is enough."
+    ),
 ]
 Order = Annotated[
     Literal["parallel", "staged"],

@@ -69,6 +69,8 @@ class Answer:
     """Which of those it now agrees with (as in ``Verdict.on``), ``new`` for none, empty if not said."""
     because: str = ""
     """What decided that."""
+    ranking: tuple[str, ...] = ()
+    """The answers that it was shown (as in ``Verdict.on``), the best one first; among three or more."""
     seconds: float = 0.0
     input_tokens: int = 0
     """0 as well where the participant does not tell."""
@@ -120,7 +122,9 @@ Reply = Answer | ParticipantFailure
 
 _MAX_ITEMS = 20
 _MAX_CHARACTERS = 2_000
-_KEYS = frozenset({"claim", "confidence", "key_points", "would_change_my_mind", "verdicts", "position"})
+_KEYS = frozenset(
+    {"claim", "confidence", "key_points", "would_change_my_mind", "verdicts", "position", "ranking"}
+)
 _FENCE = re.compile(r"[ \t]*```[ \t]*(.*?)[ \t]*\n?")
 _FENCES = 20
 """Fenced blocks of a text that are looked at, from the end."""
@@ -160,6 +164,7 @@ def read_block(text: str) -> Answer:
         verdicts=tuple(_read_verdicts(block.get("verdicts"))),
         position=_read_letter(block.get("position")),
         because=_read_text(block.get("because")),
+        ranking=_read_ranking(block.get("ranking")),
     )
 
 
@@ -288,6 +293,11 @@ def _iter_verdict_items(value: object) -> Iterator[tuple[object, object]]:
             if isinstance(each, Mapping):
                 fields = cast("Mapping[str, object]", each)
                 yield fields.get("on", fields.get("answer", fields.get("letter"))), fields
+
+
+def _read_ranking(value: object) -> tuple[str, ...]:
+    letters = map(_read_letter, _read_texts(value.split(">") if isinstance(value, str) else value))
+    return tuple(dict.fromkeys(letter for letter in letters if letter not in {"", "new"}))
 
 
 def _read_opinion(value: object) -> Opinion | None:

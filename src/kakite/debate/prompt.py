@@ -159,9 +159,13 @@ def build_prompt(debate: Debate, number: int, side: str) -> str:
     known = assign_letters(debate, number, side)
     block = load_prompt("block")
     if purpose == "critique":
-        block = load_prompt("block_verdicts").format(letters=", ".join(sorted(known.values())))
+        ranking = f"  {load_prompt('block_ranking')}\n" if len(known) > 2 else ""
+        letters = ", ".join(sorted(known.values()))
+        block = load_prompt("block_verdicts").format(letters=letters, ranking=ranking)
     matter = "\n\n".join(_build_sections(debate, number, side))
     access = load_prompt("access_files" if debate.terms.code else "access_none")
+    if debate.terms.mode == "quick":
+        access += " " + load_prompt("one_page")
     return load_prompt(purpose).format(matter=matter, block=block, access=access) + "\n"
 
 

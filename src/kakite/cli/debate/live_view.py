@@ -27,6 +27,7 @@ from kakite.debate.machine import on_decision
 from kakite.debate.prompt import find_purpose, reveal_names
 from kakite.debate.transcript.html import create_markdown
 from kakite.debate.transcript.model import (
+    encode_ranking,
     encode_round,
     encode_round_reply,
     format_agreement,
@@ -36,6 +37,7 @@ from kakite.debate.transcript.model import (
     format_end_reason,
     format_opinion,
     format_purpose,
+    format_score,
     sum_usage,
 )
 
@@ -243,6 +245,8 @@ class DebateLiveView:
         style = _AGREEMENT_STYLES[now.agreement]
         result = f"● {format_agreement(now.agreement).capitalize()}."
         self._print(Text.assemble((result, f"bold {style}"), f" {format_end_reason(now.ending)}"))
+        for place, ranked in enumerate(encode_ranking(debate), start=1):
+            self._print(Text(f"  {place}. {ranked['side']}: {format_score(ranked)}"))
         held = [(each, issue) for each in now.dissent for issue in each.issues]
         if held:
             self._print(Text("  Still disputed:"))
@@ -293,8 +297,8 @@ class DebateLiveView:
         if rest.strip():
             self._print(Text(escape_control(rest.strip()), style="dim"))
         terms = debate.terms
-        names = " and ".join([", ".join(terms.names[:-1]), terms.names[-1]])
-        how = "answer once" if terms.mode == "ensemble" else f"argue, {_format_rounds(terms.rounds)}"
+        names = " and ".join(filter(None, [", ".join(terms.names[:-1]), terms.names[-1]]))
+        how = "answer once" if terms.is_blind else f"argue, {_format_rounds(terms.rounds)}"
         self._print(Text(f"{names} {how}", style="dim"))
 
     def _on_asked(self, happening: SessionUpdate) -> None:

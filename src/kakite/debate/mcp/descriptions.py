@@ -101,8 +101,9 @@ def _build_start_tool(sides: tuple[str, ...], cap: int, *, has_roots: bool) -> T
                 "Kept for the transcript, shown to no participant.",
             },
             "mode": {
-                "enum": ["debate", "ensemble"],
-                "description": "`ensemble`: independent answers only, no critique; quicker.",
+                "enum": ["debate", "ensemble", "quick"],
+                "description": "`ensemble`: independent answers only, no critique; quicker. "
+                "`quick`: the same, one page each.",
             },
             "rounds": {"type": "integer", "minimum": 1, "maximum": cap},
             "reset": {"type": "boolean", "description": "Stop the debate of this session first."},

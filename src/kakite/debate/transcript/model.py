@@ -17,6 +17,7 @@ from kakite.debate.model import (
     EndReason,
     collect_verdicts,
     compute_agreement,
+    compute_ranking,
 )
 from kakite.debate.prompt import Purpose, find_purpose, reveal_names
 from kakite.terminal_text import replace_surrogates_in_json
@@ -97,7 +98,7 @@ def collect_facts(told: TranscriptJson) -> dict[str, str]:
         "sides": ", ".join(told["sides"]),
         "result": f"{format_agreement(told['agreement'])}; {_lower_first(format_ending(told))}",
         "held": "without debate: one round each time"
-        if terms["mode"] == "ensemble"
+        if terms["mode"] != "debate"
         else "as a debate" + (", one after the other" if terms["order"] == "staged" else ""),
         **({"files to read": _format_files(terms["files"])} if terms["files"] else {}),
         "rounds": str(rounds),
@@ -175,10 +176,29 @@ def build_transcript(debate: Debate, hide: Callable[[str], str] = str) -> Transc
         },
         "judge": debate.verdict,
         "turns": list(_encode_turns(debate)),
+        "ranking": encode_ranking(debate),
         "dissent": [_encode_verdict(debate, each) for each in now.dissent],
         "spent": sum_usage(debate),
     }
     return cast("TranscriptJson", _map_texts(replace_surrogates_in_json(told), hide))
+
+
+def encode_ranking(debate: Debate) -> list[TranscriptJson]:
+    """Return how three or more answers were ranked, the best one first, with the reasons."""
+    return [
+        {
+            "side": each.side,
+            "score": round(each.score, 3),
+            "judges": each.judges,
+            "verdicts": [_encode_verdict(debate, verdict) for verdict in each.verdicts],
+        }
+        for each in compute_ranking(debate)
+    ]
+
+
+def format_score(ranked: TranscriptJson) -> str:
+    """Return how an answer was ranked, in words."""
+    return f"better than {round(ranked['score'] * 100)} % of the others, say {ranked['judges']}"
 
 
 def _encode_turns(debate: Debate) -> list[TranscriptJson]:

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -602,3 +603,37 @@ def test_a_kept_debate_goes_on_with_its_files_and_says_that_they_have_changed(tm
     assert "the files have changed since the debate began" in again.stderr
     refused = kakite("debate", "--resume", begun["session"], "--repo", ".", home=tmp_path, env=ECHOES)
     assert refused.code == 2
+
+
+REVIEWER = """
+import json, sys
+asked = sys.stdin.read()
+block = {"claim": "It is wrong.", "verdicts": {"A": "reject", "B": "reject"}, "position": "new"}
+if "F1 (high)" in asked:
+    block["support"] = {"F1": {"verdict": sys.argv[1], "reason": "I looked."}}
+elif sys.argv[1] == "confirm":
+    block["findings"] = [{"file": "src/a.py", "line": 1, "severity": "high", "problem": "It is 2."}]
+print("I looked.\\n```json\\n" + json.dumps(block) + "\\n```")
+"""
+
+
+def test_a_review_leaves_findings_with_their_support(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(folder)]
+    for words in (["checkout", "-qb", "feature"], ["commit", "-qam", "second"]):
+        subprocess.run([*git, *words], env=environment(tmp_path), check=True, timeout=TIMEOUT)
+    (tmp_path / "reviewer.py").write_text(REVIEWER, encoding="utf-8")
+    known = {
+        name: {"command": [sys.executable, str(tmp_path / "reviewer.py"), opinion], "reader": "text"}
+        for name, opinion in {"codex": "confirm", "claude": "reject"}.items()
+    }
+    env = {"KAKITE_DEBATE_PARTICIPANTS": json.dumps(known)}
+    flags = ["--review", "feature", "--diff", "feature~1", "--repo", str(folder)]
+    done = kakite("debate", *flags, home=tmp_path, env=env)
+    assert done.code == 0, done.stderr
+    assert "F1: high, src/a.py:1: It is 2." in done.stdout
+    assert "(supported by codex; rejected by claude)" in " ".join(done.stdout.split())
+    told = lines(kakite("debate", *flags, "Look at the 2.", "--json", home=tmp_path, env=env).stdout)
+    assert told[0]["topic"].endswith("Look at the 2.")
+    (found,) = told[-2]["findings"]
+    assert (found["supported_by"], found["rejected_by"]) == (["codex"], ["claude"])

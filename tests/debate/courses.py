@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from kakite.debate import machine
-from kakite.debate.answers import Answer, Opinion, ParticipantFailure, Reply, Verdict
+from kakite.debate.answers import (
+    Answer,
+    Finding,
+    FindingVerdict,
+    Judgement,
+    Opinion,
+    ParticipantFailure,
+    Reply,
+    Verdict,
+)
 from kakite.debate.machine import (
     DebateEvent,
     DebateStarted,
@@ -30,6 +41,7 @@ _TEXTS = st.one_of(
         ]
     ),
 )
+_JUDGEMENTS: st.SearchStrategy[Judgement] = st.sampled_from(["confirm", "reject", "unsure"])
 _OPINIONS: st.SearchStrategy[Opinion] = st.sampled_from(["accept", "accept_with_changes", "reject"])
 
 
@@ -56,6 +68,14 @@ def _replies(draw: st.DrawFn) -> Reply:
         because=draw(_TEXTS),
         position=draw(st.sampled_from(["", "A", "B", "new"])),
         verdicts=verdicts,
+        findings=tuple(
+            Finding(file=draw(_TEXTS), line=draw(st.none() | st.integers(1, 9)), problem=draw(_TEXTS))
+            for _ in range(draw(st.integers(0, 1)))
+        ),
+        support=tuple(
+            FindingVerdict(on=number, opinion=draw(_JUDGEMENTS), reason=draw(_TEXTS))
+            for number in range(1, draw(st.integers(1, 3)))
+        ),
         ranking=tuple(draw(st.permutations("ABC"))[: draw(st.integers(0, 3))]),
         input_tokens=draw(st.integers(0, 1000)),
         seconds=draw(st.floats(0, 100)),
@@ -67,7 +87,7 @@ def _replies(draw: st.DrawFn) -> Reply:
 def courses(draw: st.DrawFn) -> list[DebateEvent]:
     """The events of a debate, up to any moment."""
     sides = draw(st.sampled_from([(CODEX, CLAUDE), (CODEX, CLAUDE, THIRD)]))
-    config = terms(*sides, seed=draw(st.integers(0, 99)))
+    config = replace(terms(*sides, seed=draw(st.integers(0, 99))), review=draw(st.booleans()))
     events: list[DebateEvent] = [DebateStarted(prompt=draw(_TEXTS), terms=config, verdict=draw(_TEXTS))]
     debate = apply_event(None, events[0])
     for _ in range(draw(st.integers(0, 12))):

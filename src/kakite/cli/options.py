@@ -334,3 +334,10 @@ DebateFiles = Annotated[
     list[str] | None,
     typer.Option(metavar="GLOB", help="Only these files, such as 'src/**'; may be repeated."),
 ]
+DebateReview = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BRANCH",
+        help="Review what this branch changes: findings, and who supports each. --diff names its base.",
+    ),
+]

@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 from kakite.debate.model import CodeContext, DebateError
 from kakite.debate.prompt import load_prompt, wrap_in_tag
 from kakite.errors import KakiteError
 from kakite.processes import ProcessError, ProcessSpec, build_base_environment, run
 from kakite.sandbox.files.temp import temporary_folder
+from kakite.terminal_text import escape_one_line
 from kakite.tools.search.glob import GlobFilter
 from kakite.workspace import Workspace
 from kakite.workspace.listing import WalkedFile
@@ -88,7 +90,7 @@ class FileSnapshot:
                 missing.append(path)
                 continue
             limit -= len(text)
-            parts.append(wrap_in_tag("file", text, path=path.replace('"', "'")))
+            parts.append(wrap_in_tag("file", text, path=escape_one_line(path).replace('"', "'")))
         if missing:
             parts.append(f"Left out, for their size or because they are no text: {_join_names(missing)}")
         return "\n\n".join(parts)
@@ -99,19 +101,33 @@ class FileSnapshot:
                 yield str(Path(folder, name).relative_to(self.folder))
 
 
-async def read_context(folder: Path, patterns: Sequence[str] = (), base: str = "") -> CodeContext:
+async def read_context(
+    folder: Path, patterns: Sequence[str] = (), base: str = "", commit: str = ""
+) -> CodeContext:
     """Return which files a debate in this folder is about.
 
     Args:
         folder: of the person's.
         patterns: globs, relative to the folder; none: all files that ``.gitignore`` does not leave out.
         base: a commit; what has changed since is shown to every side. Empty: nothing is.
+        commit: the files are of this one; empty: as they are in the folder.
 
     Raises:
         DebateError: ``bad_files`` or ``files_too_large``.
     """
-    selection = await asyncio.to_thread(_select, folder, patterns)
-    diff, changed = await _read_diff(folder, base, patterns, selection.paths) if base else ("", ())
+    if commit:
+        commit = await _resolve_commit(folder, commit)
+        selection = _select(folder, patterns, await _load_commit(folder, commit, patterns))
+    else:
+        selection = await asyncio.to_thread(_select, folder, patterns, _walk(folder))
+    diff, changed = "", list[str]()
+    if base:
+        ends = (await _resolve_commit(folder, base), *([commit] if commit else []))
+        diff, changed = await _read_diff(folder, ends, patterns, selection.paths)
+        if not diff:
+            raise DebateError(
+                f"nothing has changed since `{base}`", hint="name another commit", code="bad_files"
+            )
     return CodeContext(
         folder=selection.folder,
         patterns=tuple(patterns),
@@ -121,6 +137,34 @@ async def read_context(folder: Path, patterns: Sequence[str] = (), base: str = "
         count=len(selection.paths),
         left_out=selection.left_out,
         digest=selection.digest,
+        commit=commit,
+    )
+
+
+async def read_review_context(
+    folder: Path, branch: str, patterns: Sequence[str] = (), base: str = ""
+) -> CodeContext:
+    """Return the files of a branch, with what it changes.
+
+    ``base`` is what it is to be merged into. Empty: what is checked out, or if that is the branch itself, the
+    main branch; it counts from where the two parted.
+
+    Raises:
+        DebateError: ``bad_files`` or ``files_too_large``.
+    """
+    tip = await _resolve_commit(folder, branch)
+    for name in [base] if base else ["HEAD", "origin/HEAD", "main", "master"]:
+        try:
+            parted = (await _run_git(folder, "merge-base", await _resolve_commit(folder, name), tip)).strip()
+        except DebateError:
+            if base:
+                raise
+            continue
+        if parted != tip:
+            found = await read_context(folder, patterns, parted, tip)
+            return replace(found, base=name)
+    raise DebateError(
+        f"`{branch}` changes nothing that is not merged", hint="name its base with `--diff`", code="bad_files"
     )
 
 
@@ -132,7 +176,12 @@ def take_snapshot(context: CodeContext) -> Generator[FileSnapshot]:
         DebateError: as ``read_context``.
     """
     with temporary_folder("debate-files") as folder:
-        _select(Path(context.folder), context.patterns, into=folder)
+        source = Path(context.folder)
+        if context.commit:  # in a thread of its own, which has no loop
+            files = asyncio.run(_load_commit(source, context.commit, context.patterns))
+        else:
+            files = _walk(source)
+        _select(source, context.patterns, files, into=folder)
         yield FileSnapshot(folder=folder, first=frozenset(context.changed))
 
 
@@ -148,24 +197,51 @@ class _Selection:
     digest: str
 
 
-def _select(folder: Path, patterns: Sequence[str], into: Path | None = None) -> _Selection:
+class _Source(Protocol):
+    """A file that may be meant."""
+
+    def read_size(self) -> int | None:
+        """Return how many bytes it has, if it can be read."""
+        ...
+
+    def read(self) -> bytes:
+        """Read it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _CommittedFile:
+    """A file of a commit."""
+
+    size: int
+    data: bytes
+
+    def read_size(self) -> int | None:
+        return self.size
+
+    def read(self) -> bytes:
+        return self.data
+
+
+def _select(
+    folder: Path, patterns: Sequence[str], files: Iterable[tuple[str, _Source]], into: Path | None = None
+) -> _Selection:
     """Look which files are meant, and copy them if it is said where to."""
     meant, open_to_all = GlobFilter(patterns, ()), GlobFilter((), (*DEFAULT_DENYLIST, *_SECRETS))
     paths: set[str] = set()
     left_out: list[str] = []
     total, digest = 0, hashlib.sha256()
-    for path, file in _walk(folder):
+    for path, file in files:
         if not meant.is_included(path):
             continue
-        size = file.read_size()
-        if size is None or size > MAX_FILE or not open_to_all.is_included(path):
+        data = _read_small(file) if open_to_all.is_included(path) else None
+        if data is None:
             left_out.append(path)
             continue
-        total += size
+        total += len(data)
         paths.add(path)
         if len(paths) > MAX_FILES or total > MAX_BYTES:
             raise _create_too_large_error(folder)
-        data = file.read()
         digest.update(f"{path}\0{len(data)}\0".encode(errors="surrogateescape") + data)
         if into:
             (into / path).parent.mkdir(parents=True, exist_ok=True)
@@ -182,6 +258,14 @@ def _select(folder: Path, patterns: Sequence[str], into: Path | None = None) -> 
         left_out=tuple(left_out),
         digest=digest.hexdigest(),
     )
+
+
+def _read_small(file: _Source) -> bytes | None:
+    """Return what is in a file; None if it is too large, gone, or closed to us."""
+    with suppress(OSError, KakiteError):
+        size = file.read_size()
+        return None if size is None or size > MAX_FILE else file.read()
+    return None
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, WalkedFile]]:
@@ -203,14 +287,48 @@ def _create_too_large_error(folder: Path) -> DebateError:
     )
 
 
+async def _load_commit(folder: Path, commit: str, patterns: Sequence[str]) -> list[tuple[str, _Source]]:
+    """Return the files of a commit below the folder; those that are not shown without their contents."""
+    listed = await _run_git(folder, "ls-tree", "-r", "-z", "-l", commit)
+    meant = GlobFilter(patterns, (*DEFAULT_DENYLIST, *_SECRETS))
+    found: list[tuple[str, str, int]] = []
+    for entry in filter(None, listed.split("\0")):
+        about, _, path = entry.partition("\t")
+        mode, _, blob, size = about.split()
+        if mode.startswith("100"):  # no link, no submodule
+            found.append((path, blob, int(size)))
+    wanted = [(path, blob) for path, blob, size in found if meant.is_included(path) and size <= MAX_FILE]
+    if len(wanted) > MAX_FILES or sum(size for path, _, size in found if meant.is_included(path)) > MAX_BYTES:
+        raise _create_too_large_error(folder)
+    contents = await _read_blobs(folder, [blob for _, blob in wanted])
+    shown = {path: data for (path, _), data in zip(wanted, contents, strict=True)}
+    return [
+        (path, _CommittedFile(size if path in shown else MAX_FILE + 1, shown.get(path, b"")))
+        for path, _, size in found
+    ]
+
+
+async def _read_blobs(folder: Path, blobs: Sequence[str]) -> list[bytes]:
+    printed = await _run_git_raw(folder, "cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs))
+    contents: list[bytes] = []
+    at = 0
+    for _ in blobs:
+        head = printed.index(b"\n", at)
+        size = int(printed[at:head].split()[2])
+        contents.append(printed[head + 1 : head + 1 + size])
+        at = head + 1 + size + 1
+    return contents
+
+
+async def _resolve_commit(folder: Path, name: str) -> str:
+    return (await _run_git(folder, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")).strip()
+
+
 async def _read_diff(
-    folder: Path, base: str, patterns: Sequence[str], paths: Collection[str]
+    folder: Path, ends: Sequence[str], patterns: Sequence[str], paths: Collection[str]
 ) -> tuple[str, list[str]]:
     """Return what has changed in the files that are meant, and which those are."""
-    commit = (
-        await _run_git(folder, "rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}")
-    ).strip()
-    flags = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--relative", commit, "--")
+    flags = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--relative", *ends, "--")
     names = (await _run_git(folder, "diff", "--name-only", "-z", *flags)).split("\0")
     whole = await _run_git(folder, "diff", *flags)
     parts = _split_diff(whole)
@@ -221,8 +339,6 @@ async def _read_diff(
         if name in paths or ("\n+++ /dev/null" in part and meant.is_included(name))
     ]
     diff = "".join(part for _, part in shown)
-    if not diff:
-        raise DebateError(f"nothing has changed since `{base}`", hint="name another commit", code="bad_files")
     if len(diff) > MAX_DIFF:
         raise DebateError(
             f"the diff has {len(diff):,} characters; the limit is {MAX_DIFF:,}",
@@ -239,6 +355,10 @@ def _split_diff(text: str) -> list[str]:
 
 
 async def _run_git(folder: Path, *arguments: str) -> str:
+    return (await _run_git_raw(folder, *arguments)).decode(errors="replace")
+
+
+async def _run_git_raw(folder: Path, *arguments: str, stdin: str = "") -> bytes:
     """Return what git prints; it runs none of the programs that a repository may name for a diff.
 
     Raises:
@@ -248,14 +368,14 @@ async def _run_git(folder: Path, *arguments: str) -> str:
     env = build_base_environment(os.environ, os.environ.get("HOME", "/")) | {"GIT_OPTIONAL_LOCKS": "0"}
     spec = ProcessSpec(argv=("git", *quiet, *arguments), env=env, cwd=str(folder))
     try:
-        done = await run(spec, timeout=_GIT_TIMEOUT, limit=MAX_BYTES)
+        done = await run(spec, stdin=stdin.encode(), timeout=_GIT_TIMEOUT, limit=2 * MAX_BYTES)
     except (ProcessError, OSError) as error:
         raise DebateError(f"git does not run in `{folder}`: {error}", code="bad_files") from error
     if done.exit_code:
         told = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
-        hint = "name a commit or a branch of this repository with `--diff`"
+        hint = "name a commit or a branch of this repository"
         raise DebateError(f"no diff: {told[-1]}", hint=hint, code="bad_files")
-    return done.stdout.decode(errors="replace")
+    return done.stdout
 
 
 def format_left_out(context: CodeContext) -> str:

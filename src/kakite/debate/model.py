@@ -98,6 +98,8 @@ class CodeContext:
     """Files that are meant and shown to nobody."""
     digest: str = ""
     """Of the files' contents."""
+    commit: str = ""
+    """The commit that the files are of; empty: as they are in the folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,8 @@ class DebateConfig:
     """Decides under which letter each participant is shown which answer."""
     code: CodeContext | None = None
     """What the participants can read; None: nothing."""
+    review: bool = False
+    """Whether it is a review, in which participants report findings and judge each one."""
 
     @property
     def is_blind(self) -> bool:
@@ -342,7 +346,7 @@ def compute_ranking(debate: Debate) -> tuple[RankedAnswer, ...]:
     judged = {side: [each for each in verdicts if each.on == side] for side in debate.terms.names}
     shares: dict[str, list[float]] = {}
     for by, answer in debate.rounds[number - 1].answers.items():
-        opinions = {each.on: each.opinion for each in verdicts if each.by == by}
+        opinions: dict[str, Opinion] = {each.on: each.opinion for each in verdicts if each.by == by}
         for side, share in _compute_shares(by, answer, opinions).items():
             shares.setdefault(side, []).append(share)
     found = [

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
 from kakite.debate.answers import Answer
+from kakite.debate.findings import format_place, list_findings
 from kakite.debate.model import (
     Debate,
     Decision,
@@ -141,7 +142,9 @@ _REFERENCE = re.compile(
 )
 
 # Possessive, since what is between may be long.
-_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?(?:question|answer|decision|objections|diff|files?)\b)", re.IGNORECASE)
+_TAG = re.compile(
+    r"<(?=\s*+(?:/\s*+)?(?:question|answer|decision|objections|diff|files?|findings)\b)", re.IGNORECASE
+)
 
 
 def find_purpose(debate: Debate, number: int, side: str) -> Purpose:
@@ -158,15 +161,36 @@ def build_prompt(debate: Debate, number: int, side: str) -> str:
     purpose = find_purpose(debate, number, side)
     known = assign_letters(debate, number, side)
     block = load_prompt("block")
+    asks = _build_review_fields(debate, number)
+    if asks:
+        block = block.replace("{\n", "{\n" + asks, 1)
     if purpose == "critique":
         ranking = f"  {load_prompt('block_ranking')}\n" if len(known) > 2 else ""
         letters = ", ".join(sorted(known.values()))
-        block = load_prompt("block_verdicts").format(letters=letters, ranking=ranking)
+        block = load_prompt("block_verdicts").format(letters=letters, ranking=asks + ranking)
     matter = "\n\n".join(_build_sections(debate, number, side))
     access = load_prompt("access_files" if debate.terms.code else "access_none")
     if debate.terms.mode == "quick":
         access += " " + load_prompt("one_page")
     return load_prompt(purpose).format(matter=matter, block=block, access=access) + "\n"
+
+
+def _build_review_fields(debate: Debate, number: int) -> str:
+    """Return the fields that a review asks for besides; nothing in any other debate."""
+    if not debate.terms.review:
+        return ""
+    names = ["block_findings", *(["block_support"] if list_findings(debate, number) else [])]
+    return "".join(f"  {load_prompt(name)}\n" for name in names)
+
+
+def _format_findings(debate: Debate, number: int) -> str:
+    """Return what was reported before a round, without names; nothing if nothing was."""
+    lines = [
+        f"F{each.number} ({each.finding.severity}) {format_place(each.finding)}: "
+        + _anonymize(debate, f"{each.finding.problem} {each.finding.fix}".strip())
+        for each in list_findings(debate, number)
+    ]
+    return "\n".join([load_prompt("judge_findings"), "", *lines]) if lines else ""
 
 
 def reveal_names(debate: Debate, number: int, side: str, text: str) -> str:
@@ -188,6 +212,8 @@ def _build_sections(debate: Debate, number: int, side: str) -> Iterator[str]:
     for name, letter in sorted(known.items(), key=lambda item: item[1]):
         author = assign_letters(debate, find_round(debate, name, answers[name]), name)
         yield wrap_in_tag("answer", _format_answer(debate, answers[name], author, known), letter=letter)
+    if debate.terms.review and (findings := _format_findings(debate, number)):
+        yield wrap_in_tag("findings", findings)
     if objections := "\n".join(_format_objections(debate, answers, known)):
         yield wrap_in_tag("objections", objections)
     if decisions:

@@ -27,6 +27,7 @@ from kakite.cli.options import (
     DebateDiff,
     DebateFiles,
     DebateRepo,
+    DebateReview,
     Minutes,
     Mode,
     Order,
@@ -134,6 +135,7 @@ def ask(
     repo: DebateRepo = None,
     diff: DebateDiff = None,
     files: DebateFiles = None,
+    review: DebateReview = None,
     rounds: Rounds = 2,
     mode: Mode = "debate",
     order: Order = "parallel",
@@ -163,8 +165,9 @@ def ask(
 
                 seconds = None if budget_minutes is None else budget_minutes * 60
                 budget = DebateLimits(seconds=seconds, tokens=budget_tokens, asks=budget_asks)
-                code = _load_context(repo, diff, files)
+                code = _load_context(repo, diff, files, review)
                 terms = {"mode": mode, "order": order, "rounds": rounds, "budget": budget, "code": code}
+                terms["review"] = review is not None
                 wish = _build_new_options(stack, topic, participant or [], terms, keep=keep)
             _run_debate(wish, transcript, asks=asks, as_json=as_json)
         except (Exception, KeyboardInterrupt) as error:
@@ -193,6 +196,10 @@ def _build_new_options(
 
     if topic == "-":
         topic = sys.stdin.buffer.read().decode(errors="replace")
+    if terms["review"]:
+        from kakite.debate.prompt import load_prompt
+
+        topic = "\n\n".join(filter(None, (load_prompt("review"), topic.strip())))
     if not topic.strip():
         raise UsageError(
             "you gave no question", hint='`kakite debate "TOPIC"`; `kakite debate ask -h` shows the options'
@@ -208,18 +215,22 @@ def _build_new_options(
     )
 
 
-def _load_context(repo: Path | None, diff: str | None, files: Sequence[str] | None) -> CodeContext | None:
+def _load_context(
+    repo: Path | None, diff: str | None, files: Sequence[str] | None, review: str | None
+) -> CodeContext | None:
     """Return what the sides can read; None if nothing was asked for.
 
     Raises:
         DebateError: ``bad_files`` or ``files_too_large``.
     """
-    if repo is None and diff is None and not files:
+    if repo is None and diff is None and review is None and not files:
         return None
     import asyncio
 
-    from kakite.debate.files import read_context
+    from kakite.debate.files import read_context, read_review_context
 
+    if review is not None:
+        return asyncio.run(read_review_context(repo or Path(), review, files or (), diff or ""))
     return asyncio.run(read_context(repo or Path(), files or (), diff or ""))
 
 
@@ -231,7 +242,7 @@ def _load_participants(names: Sequence[str]) -> tuple[Participant, ...]:
 
 def _check_unchanged(ctx: typer.Context) -> None:
     """Refuse what a debate that is kept has had from its beginning: a budget, say, would not be heeded."""
-    known = ("participant", "repo", "diff", "files", "rounds", "mode", "order")
+    known = ("participant", "repo", "diff", "files", "review", "rounds", "mode", "order")
     for name in (*known, "budget_minutes", "budget_tokens", "budget_asks"):
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":

@@ -27,6 +27,7 @@ from kakite.debate.machine import on_decision
 from kakite.debate.prompt import find_purpose, reveal_names
 from kakite.debate.transcript.html import create_markdown
 from kakite.debate.transcript.model import (
+    encode_findings,
     encode_ranking,
     encode_round,
     encode_round_reply,
@@ -35,9 +36,11 @@ from kakite.debate.transcript.model import (
     format_decision,
     format_duration,
     format_end_reason,
+    format_finding,
     format_opinion,
     format_purpose,
     format_score,
+    format_support,
     sum_usage,
 )
 
@@ -245,6 +248,9 @@ class DebateLiveView:
         style = _AGREEMENT_STYLES[now.agreement]
         result = f"● {format_agreement(now.agreement).capitalize()}."
         self._print(Text.assemble((result, f"bold {style}"), f" {format_end_reason(now.ending)}"))
+        for found in encode_findings(debate):
+            told = f"{format_finding(found)} ({format_support(found)})"
+            self._print(_render_item(f"  F{found['number']}:", escape_one_line(told)))
         for place, ranked in enumerate(encode_ranking(debate), start=1):
             self._print(Text(f"  {place}. {ranked['side']}: {format_score(ranked)}"))
         held = [(each, issue) for each in now.dissent for issue in each.issues]

@@ -204,7 +204,7 @@ class DebateSession:
 
         notes = [f"every side can read {code.count} files", format_left_out(code)]
         if self.wish.begun:
-            now = await read_context(Path(code.folder), code.patterns)
+            now = await read_context(Path(code.folder), code.patterns, commit=code.commit)
             notes += ["the files have changed since the debate began"] if now.digest != code.digest else []
         return [note for note in notes if note]
 

@@ -28,6 +28,12 @@ _FILES: JsonObject = {
         "minLength": 1,
         "description": "A commit or branch: every participant is shown what has changed since.",
     },
+    "review": {
+        "type": "string",
+        "minLength": 1,
+        "description": "A branch: the participants review what it changes, report findings, and judge each. "
+        "`diff` is then its base, if that is not the main branch.",
+    },
     "files": {
         "type": "array",
         "items": {"type": "string", "minLength": 1},

@@ -19,7 +19,7 @@ from kakite.debate.model import (
     find_round,
 )
 from kakite.debate.prompt import reveal_names
-from kakite.debate.transcript.model import encode_ranking, sum_usage
+from kakite.debate.transcript.model import encode_findings, encode_ranking, sum_usage
 from kakite.errors import KakiteError
 from kakite.terminal_text import replace_surrogates
 
@@ -71,9 +71,10 @@ def build_result(debate: Debate, session: str = "") -> dict[str, object]:
 
     ``status``, ``session``, ``turn_number``, ``round``; while running ``waiting_for`` (participants). Then
     ``turn`` (``user_instruction`` and ``NAME_output`` for each participant, empty for one without an answer
-    in it), ``ended_by``, ``agreement``, ``claims``, ``ranking``, ``verdicts``, ``failures`` (each ``side``,
-    ``code``, ``message``, ``hint``, ``stderr_tail``, ``exit_code``), ``spent`` and ``decisions`` (the types
-    of the next step). With ``error`` also ``message``. Without ``turn`` there is nothing to judge yet.
+    in it), ``ended_by``, ``agreement``, ``claims``, ``ranking``, ``findings`` (of a review), ``verdicts``,
+    ``failures`` (each ``side``, ``code``, ``message``, ``hint``, ``stderr_tail``, ``exit_code``), ``spent``
+    and ``decisions`` (the types of the next step). With ``error`` also ``message``. Without ``turn`` there is
+    nothing to judge yet.
     """
     now = get_status(debate)
     said: dict[str, object] = {
@@ -133,6 +134,7 @@ def _build_outputs(debate: Debate) -> dict[str, object]:
         "turn": {"user_instruction": format_instruction(debate, turn), **outputs},
         "claims": claims,
         "ranking": encode_ranking(debate),
+        **({"findings": encode_findings(debate)} if debate.terms.review else {}),
         "verdicts": [
             _encode_verdict(debate, each) for each in collect_verdicts(debate) if each.round >= first
         ],

@@ -152,7 +152,8 @@ class DebateTools:
     async def _start(self, given: JsonObject) -> dict[str, object]:
         session = str(given.get("session", ""))
         named = {name: given[name] for name in ("mode", "rounds") if name in given}
-        terms = self._bridge.build_config(**{**self._terms, **named, "code": await self._read_context(given)})
+        named |= {"code": await self._read_context(given), "review": "review" in given}
+        terms = self._bridge.build_config(**{**self._terms, **named})
         reset = bool(given.get("reset"))
         machine.begin(given["initial_prompt"], terms)  # what is refused takes nothing from what there is
         await self._make_room(session, reset=reset)
@@ -172,15 +173,18 @@ class DebateTools:
         Raises:
             DebateError: ``bad_files`` or ``files_too_large``.
         """
-        if not given.keys() & {"repo", "diff", "files"}:
+        if not given.keys() & {"repo", "diff", "files", "review"}:
             return None
-        from kakite.debate.files import read_context
+        from kakite.debate.files import read_context, read_review_context
 
         folder = await asyncio.to_thread((self._roots[0] / given.get("repo", "")).resolve)
         if not any(folder.is_relative_to(root) for root in self._roots):
             allowed = ", ".join(map(str, self._roots))
             raise DebateError(f"`{folder}` is in none of: {allowed}", hint="name one below", code="bad_files")
-        return await read_context(folder, given.get("files", ()), given.get("diff", ""))
+        patterns, base = given.get("files", ()), given.get("diff", "")
+        if branch := given.get("review"):
+            return await read_review_context(folder, branch, patterns, base)
+        return await read_context(folder, patterns, base)
 
     async def _make_room(self, session: str, *, reset: bool) -> None:
         """Take up the debate of this session, if there is one, so that it is not put aside unseen."""

@@ -14,9 +14,12 @@ from kakite.debate.transcript.model import (
     collect_facts,
     format_decision,
     format_ending,
+    format_finding,
     format_opinion,
     format_purpose,
     format_score,
+    format_support,
+    list_reasons,
 )
 from kakite.terminal_text import escape_control, escape_one_line
 
@@ -47,6 +50,7 @@ def _render_lines(told: TranscriptJson) -> Iterator[str]:
     if told["judge"]:
         yield "## What the judge thought before any answer\n"
         yield _quote(told["judge"]) + "\n"
+    yield from _render_findings(told)
     yield from _render_ranking(told)
     yield from _render_dissent(told)
     for turn in told["turns"]:
@@ -58,6 +62,17 @@ def _render_lines(told: TranscriptJson) -> Iterator[str]:
             yield from _render_round(told, held)
     yield "## How it ended\n"
     yield f"{format_ending(told)}\n"
+
+
+def _render_findings(told: TranscriptJson) -> Iterator[str]:
+    if not told["terms"]["review"]:
+        return
+    yield "## What the review found\n"
+    for each in told["findings"]:
+        line = _escape_line(format_finding(each))
+        yield f"- **F{each['number']}** {line} (**{_escape_line(format_support(each))}**)"
+        yield from (f"    - {_escape_line(reason)}" for reason in list_reasons(each))
+    yield "" if told["findings"] else "Nothing.\n"
 
 
 def _render_ranking(told: TranscriptJson) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any, cast
 
 from kakite.debate.answers import Answer, Opinion
+from kakite.debate.findings import compute_support
 from kakite.debate.machine import get_status
 from kakite.debate.model import (
     Agreement,
@@ -173,9 +174,11 @@ def build_transcript(debate: Debate, hide: Callable[[str], str] = str) -> Transc
             "seed": debate.terms.seed,
             "budget": asdict(debate.terms.budget),
             "files": _encode_files(debate.terms.code),
+            "review": debate.terms.review,
         },
         "judge": debate.verdict,
         "turns": list(_encode_turns(debate)),
+        "findings": encode_findings(debate),
         "ranking": encode_ranking(debate),
         "dissent": [_encode_verdict(debate, each) for each in now.dissent],
         "spent": sum_usage(debate),
@@ -194,6 +197,46 @@ def encode_ranking(debate: Debate) -> list[TranscriptJson]:
         }
         for each in compute_ranking(debate)
     ]
+
+
+def encode_findings(debate: Debate) -> list[TranscriptJson]:
+    """Return what a review has found, the best supported first; nothing of any other debate."""
+    if not debate.terms.review:
+        return []
+    return [
+        {
+            "number": each.number,
+            **asdict(each.finding),
+            "supported_by": list(each.supported_by),
+            "rejected_by": list(each.rejected_by),
+            "verdicts": [
+                {"by": by, "opinion": verdict.opinion, "reason": verdict.reason}
+                for by, verdict in each.verdicts
+            ],
+        }
+        for each in compute_support(debate)
+    ]
+
+
+def format_finding(found: TranscriptJson) -> str:
+    """Return a finding (of ``encode_findings``) in a line: how grave, where, and what."""
+    place = f"{found['file']}:{found['line']}" if found["line"] else found["file"] or "(no file)"
+    return f"{found['severity']}, {place}: {found['problem']}"
+
+
+def format_support(found: TranscriptJson) -> str:
+    """Return who supports a finding, and who does not."""
+    against = f"; rejected by {', '.join(found['rejected_by'])}" if found["rejected_by"] else ""
+    return f"supported by {', '.join(found['supported_by']) or 'nobody'}{against}"
+
+
+def list_reasons(found: TranscriptJson) -> list[str]:
+    """Return what is to be done about a finding, and what the sides say of it."""
+    fix = [f"fix: {found['fix']}"] if found["fix"] else []
+    said = [
+        f"{each['by']}, {each['opinion']}: {each['reason']}" for each in found["verdicts"] if each["reason"]
+    ]
+    return [*fix, *said]
 
 
 def format_score(ranked: TranscriptJson) -> str:

@@ -160,7 +160,7 @@ class CliSandbox:
         try:
             await sandbox.prepare()
             given = self._put_login(home)
-            variables["PATH"] = os.pathsep.join((*search, self.environ.get("PATH", os.defpath)))
+            variables["PATH"] = os.pathsep.join((*search, *_list_system_folders(self.environ)))
             try:
                 yield ProgramPlace(
                     folder=sandbox.project,
@@ -223,6 +223,14 @@ def _build_spec(hosts: Iterable[str], mounts: Mapping[str, Path], environ: Mappi
         services={SERVICE: EgressProxy(hosts, environ=environ, registries=False)},
         mounts=mounts,
     )
+
+
+def _list_system_folders(environ: Mapping[str, str]) -> list[str]:
+    """Return the folders of the person's ``PATH`` that are there inside; the others tell about the person."""
+    folders = environ.get("PATH", os.defpath).split(os.pathsep)
+    return [each for each in folders if any(Path(each).is_relative_to(top) for top in _SYSTEM)] or [
+        "/usr/bin"
+    ]
 
 
 def find_hosts(texts: Iterable[str]) -> tuple[str, ...]:

@@ -637,3 +637,54 @@ def test_a_review_leaves_findings_with_their_support(tmp_path: Path) -> None:
     assert told[0]["topic"].endswith("Look at the 2.")
     (found,) = told[-2]["findings"]
     assert (found["supported_by"], found["rejected_by"]) == (["codex"], ["claude"])
+
+
+PATCHER = """
+import sys
+asked = sys.stdin.read()
+if "<decision" in asked and sys.argv[1] == "edits":
+    print("I change a.\\n\\nsrc/a.py\\n<<<<<<< SEARCH\\na = 2\\n=======\\na = 3\\n>>>>>>> REPLACE")
+else:
+    print("It is fine.")
+"""
+
+
+def patching(home: Path) -> dict[str, str]:
+    """Return two sides of which the second one can write edits."""
+    (home / "patcher.py").write_text(PATCHER, encoding="utf-8")
+    known = {
+        name: {"command": [sys.executable, str(home / "patcher.py"), kind], "reader": "text"}
+        for name, kind in {"codex": "words", "claude": "edits"}.items()
+    }
+    return {"KAKITE_DEBATE_PARTICIPANTS": json.dumps(known)}
+
+
+def test_a_debate_can_end_in_a_patch_that_git_takes(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--repo", str(folder), "--outcome", "patch", "--rounds", "1", "--json", "--transcript", "out"]
+    done = kakite("debate", "What should a be?", *flags, home=tmp_path, env=patching(tmp_path))
+    assert done.code == 0, done.stderr
+    (made,) = [each for each in lines(done.stdout) if each["type"] == "patch"]
+    assert (made["side"], "-a = 2\n+a = 3" in made["diff"]) == ("claude", True)
+    assert "the edits of codex cannot be applied" in done.stderr
+    assert (folder / "src/a.py").read_text(encoding="utf-8") == "a = 2\n"
+    (file,) = (tmp_path / "out").glob("*.patch")
+    subprocess.run(["git", "-C", str(folder), "apply", str(file)], check=True, timeout=TIMEOUT)
+    assert (folder / "src/a.py").read_text(encoding="utf-8") == "a = 3\n"
+
+
+@pytest.mark.parametrize(("said", "text"), [("y", "a = 3\n"), ("n", "a = 2\n"), ("", "a = 2\n")])
+def test_a_person_applies_the_patch_or_does_not(said: str, text: str, tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--repo", str(folder), "--outcome", "patch", "--rounds", "1"]
+    env = environment(tmp_path, **patching(tmp_path))
+    seen = Terminal(argv("debate", "What should a be?", *flags), env, tmp_path)
+    seen.answer("[y/N]: ", f"{said}\n")
+    assert seen.wait() == 0
+    assert (folder / "src/a.py").read_text(encoding="utf-8") == text
+
+
+def test_without_files_there_is_nothing_to_patch(tmp_path: Path) -> None:
+    done = kakite("debate", "Why?", "--outcome", "patch", home=tmp_path, env=patching(tmp_path))
+    assert done.code == 2
+    assert "--repo" in done.stderr

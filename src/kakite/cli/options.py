@@ -341,3 +341,7 @@ DebateReview = Annotated[
         help="Review what this branch changes: findings, and who supports each. --diff names its base.",
     ),
 ]
+DebateOutcome = Annotated[
+    Literal["answer", "patch"],
+    typer.Option(help="`patch`: the debate ends in edits to the files, shown as a diff; you apply them."),
+]

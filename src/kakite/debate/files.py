@@ -378,6 +378,11 @@ async def _run_git_raw(folder: Path, *arguments: str, stdin: str = "") -> bytes:
     return done.stdout
 
 
+def is_shown_name(path: str) -> bool:
+    """Return whether sides may see a file of this name: it holds no secret, and tools may write it."""
+    return GlobFilter((), (*DEFAULT_DENYLIST, *_SECRETS)).is_included(path)
+
+
 def format_left_out(context: CodeContext) -> str:
     """Return a line on the files that are not shown; nothing where all are."""
     if not context.left_out:

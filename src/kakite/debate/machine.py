@@ -319,7 +319,9 @@ def _check_decision(debate: Debate, decision: Decision) -> None:
     answered = {name for each in debate.rounds for name in each.answers}
     if decision.kind == "adopt" and decision.side not in answered:
         raise DebateError(f"there is no answer of `{decision.side}` to adopt", code="bad_decision")
-    if decision.kind in {"compromise", "synthesize"} and not answered:
+    if decision.kind == "patch" and debate.terms.code is None:
+        raise DebateError("the debate is about no files that could change", code="bad_decision")
+    if decision.kind in {"compromise", "synthesize", "patch"} and not answered:
         raise DebateError("nobody has answered yet", code="bad_decision")
     if decision.kind in {"custom_instruction", "evidence"} and not decision.text.strip():
         raise DebateError(f"{decision.kind} needs a text", code="bad_decision")

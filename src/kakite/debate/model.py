@@ -26,10 +26,13 @@ control, and the cheaper one. ``quick``: the same, with an answer of one page; o
 Order = Literal["parallel", "staged"]
 """``staged``: one participant after the other, each shown what those before it said in the same round."""
 
-DecisionKind = Literal["adopt", "custom_instruction", "compromise", "synthesize", "evidence", "continue"]
+DecisionKind = Literal[
+    "adopt", "custom_instruction", "compromise", "synthesize", "evidence", "continue", "patch"
+]
 """``adopt``: go on from one participant's answer. ``custom_instruction``: do what the person says.
 ``compromise``: what all could sign. ``synthesize``: the best of all. ``evidence``: judge again in its light.
-``continue``: judge again, which also asks those anew that have failed."""
+``continue``: judge again, which also asks those anew that have failed. ``patch``: the best of all as
+edits to the files that the debate is about."""
 
 EndReason = Literal["agreement", "deadlock", "stability", "rounds", "budget", "failure", "person"]
 """Why no round follows by itself.

@@ -6,6 +6,7 @@ import difflib
 import errno
 import os
 import re
+import secrets
 import shlex
 import signal
 import sys
@@ -26,6 +27,7 @@ from kakite.cli.options import (
     Asks,
     DebateDiff,
     DebateFiles,
+    DebateOutcome,
     DebateRepo,
     DebateReview,
     Minutes,
@@ -35,11 +37,13 @@ from kakite.cli.options import (
     Tokens,
 )
 from kakite.errors import UsageError
+from kakite.terminal_text import escape_control
 
 if TYPE_CHECKING:
     from kakite.cli.debate.session import DebateOptions, DebateSession, DebateView
     from kakite.debate.model import CodeContext
     from kakite.debate.participants.base import Participant
+    from kakite.debate.patch import ProposedPatch
     from kakite.debate.store import SqliteDebateStore
 
 _DEFAULT = "ask"
@@ -136,6 +140,7 @@ def ask(
     diff: DebateDiff = None,
     files: DebateFiles = None,
     review: DebateReview = None,
+    outcome: DebateOutcome = "answer",
     rounds: Rounds = 2,
     mode: Mode = "debate",
     order: Order = "parallel",
@@ -169,11 +174,26 @@ def ask(
                 terms = {"mode": mode, "order": order, "rounds": rounds, "budget": budget, "code": code}
                 terms["review"] = review is not None
                 wish = _build_new_options(stack, topic, participant or [], terms, keep=keep)
+            wish = _want_outcome(wish, outcome)
             _run_debate(wish, transcript, asks=asks, as_json=as_json)
         except (Exception, KeyboardInterrupt) as error:
             if as_json:
                 _report_as_json(error)
             raise
+
+
+def _want_outcome(wish: DebateOptions, outcome: str) -> DebateOptions:
+    """Return the options with what the debate is to end in.
+
+    Raises:
+        UsageError: there are no files to change.
+    """
+    from dataclasses import replace
+
+    code = wish.begun.terms.code if wish.begun else wish.terms.get("code")
+    if outcome == "patch" and code is None:
+        raise UsageError("--outcome patch needs files", hint="name their folder with --repo")
+    return replace(wish, wants_patch=outcome == "patch")
 
 
 def _report_as_json(error: BaseException) -> None:
@@ -306,8 +326,27 @@ def _finish(evening: DebateSession, *, as_json: bool, interrupted: bool = False)
             with suppress(*gone):
                 typer.echo("\nwriting the transcript …", err=True)
         evening.save_transcript()
+        if evening.patch and as_json:
+            print_json({"type": "patch", "side": evening.patch.side, "diff": evening.patch.diff})
         with suppress(*gone):
             _print_end(evening, as_json=as_json, interrupted=interrupted)
+    if evening.patch and not (interrupted or as_json):
+        _offer_patch(evening, evening.patch)
+
+
+def _offer_patch(evening: DebateSession, patch: ProposedPatch) -> None:
+    """Show the diff, and apply it if the person says so."""
+    from kakite.debate.patch import apply_patch
+
+    typer.echo(f"\nthe edits of {patch.side}:\n", err=True)
+    typer.echo(escape_control(patch.diff), nl=False)
+    code = evening.debate and evening.debate.terms.code
+    if not (evening.wish.asks and code) or code.commit:
+        return
+    if typer.confirm(f"Apply them to {escape_one_line(code.folder)}?", default=False, err=True):
+        run = secrets.token_hex(8)
+        apply_patch(Path(code.folder), patch, run=run, environ=os.environ)
+        typer.echo(f"undo it: kakite undo --run {run}", err=True)
 
 
 @contextmanager

@@ -55,6 +55,7 @@ _KEYS: dict[str, tuple[DecisionKind, str]] = {
     "i": ("custom_instruction", "follow your own instruction"),
     "e": ("evidence", "consider new facts"),
     "n": ("continue", "another round"),
+    "p": ("patch", "get the best as edits to the files"),
 }
 _NEEDS_WORDS = {
     "custom_instruction": "Your instruction (an empty line ends it): ",
@@ -156,7 +157,9 @@ def _list_choices(debate: Debate) -> Iterator[tuple[str, tuple[Decision, str]]]:
         if name in answered:
             yield str(number), (Decision(kind="adopt", side=name), f"continue from {name}'s answer")
     for key, (kind, told) in _KEYS.items():
-        if answered or kind not in {"compromise", "synthesize"}:
+        if kind == "patch" and not debate.terms.code:
+            continue
+        if answered or kind not in {"compromise", "synthesize", "patch"}:
             yield key, (Decision(kind=kind), told)
 
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import typer
 
+from kakite import state_files
 from kakite.cli.console import escape_one_line, print_json
 from kakite.cli.exit_codes import run_until_signal
 from kakite.debate import Debate, DebateError, DebateManager, Decision, Participant, SessionUpdate, get_status
 from kakite.debate.model import CodeContext
+from kakite.debate.patch import ProposedPatch, RefusedPatch, build_patches
 from kakite.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class DebateOptions:
     """What is gone on with."""
     transcript: Path | None = None
     asks: bool = False
+    wants_patch: bool = False
+    """Whether the debate ends in edits to the files."""
 
 
 class DebateView(Protocol):
@@ -142,6 +146,8 @@ class DebateSession:
     shown: DebateView
     debate: Debate | None = None
     written: tuple[Path, ...] = ()
+    patch: ProposedPatch | None = None
+    """What the debate ends in, if that was asked for and a side's edits could be applied."""
     _main: asyncio.Task[object] | None = None
     _gone: OSError | None = None
 
@@ -175,6 +181,10 @@ class DebateSession:
 
         if self.wish.transcript and self.debate and self.debate.rounds:
             self.written = write_transcript(self.debate, self.wish.transcript, environ=os.environ)
+            if self.patch:
+                file = self.written[0].with_suffix(".patch")
+                state_files.replace(file, self.patch.diff.encode("utf-8", "surrogateescape"))
+                self.written = (*self.written, file)
 
     async def _run(self) -> None:
         wish = self.wish
@@ -214,6 +224,14 @@ class DebateSession:
         while get_status(debate := await bridge.wait(_WAIT_SECONDS, session=session)).status == "running":
             pass
         self.shown.show_turn(debate)
+        latest = debate.turn.decision
+        if latest and latest.kind == "patch":
+            await self._make_patch(debate)
+            if self.wish.wants_patch:
+                return False
+        elif self.wish.wants_patch and debate.turn.answers:
+            await bridge.step(Decision(kind="patch"), session=session)
+            return True
         while self.wish.asks:
             decision = await self.shown.ask(debate)
             if decision is None:
@@ -229,6 +247,20 @@ class DebateSession:
                 return True
         return False
 
+    async def _make_patch(self, debate: Debate) -> None:
+        """Show the first side's edits that can be applied, and why those before cannot."""
+        code = debate.terms.code
+        assert code, "the machine refuses a patch without files"
+        self.patch = None
+        made = await asyncio.to_thread(_build_patches, debate, code)
+        for each in made:
+            if isinstance(each, RefusedPatch):
+                self.shown.show_note(f"the edits of {each.side} cannot be applied: {each.reason}")
+            elif self.patch is None:
+                self.patch = each
+        if self.patch is None:
+            self.shown.show_note("no side's edits can be applied: nothing was changed")
+
     def _on_event(self, happening: SessionUpdate) -> None:
         self.debate = happening.debate
         try:
@@ -243,6 +275,13 @@ class DebateSession:
         if debate is None or any(each.answers for each in debate.rounds):
             return
         raise _build_no_answers_error("nobody answered", get_status(debate).failures)
+
+
+def _build_patches(debate: Debate, code: CodeContext) -> Sequence[ProposedPatch | RefusedPatch]:
+    from kakite.debate.files import take_snapshot
+
+    with take_snapshot(code) as files:
+        return build_patches(debate, files)
 
 
 def find_programs(participants: Sequence[Participant]) -> list[CliParticipant]:

@@ -124,7 +124,7 @@ def _build_decision_schema(sides: tuple[str, ...]) -> JsonObject:
         "enum": list(list_decision_types(sides)),
         "description": "adopt_NAME: go on from that side's answer. custom_instruction: do what the person "
         "says. compromise, synthesize: one answer of all. evidence: judge again by new facts. continue: "
-        "another round, which also asks those again that failed.",
+        "another round, which also asks those again that failed. patch: the best of all as edits to files.",
     }
     text = {
         "type": "string",

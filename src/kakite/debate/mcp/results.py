@@ -29,6 +29,7 @@ _KINDS: dict[str, DecisionKind] = {
     "synthesize": "synthesize",
     "evidence": "evidence",
     "continue": "continue",
+    "patch": "patch",
 }
 
 
@@ -36,7 +37,7 @@ def parse_decision(value: Mapping[str, object], sides: tuple[str, ...]) -> Decis
     """Return the decision that an object ``{"type": …, "custom_text": …}`` is.
 
     Types: ``adopt_NAME`` for each participant, ``custom_instruction``, ``compromise``, ``synthesize``,
-    ``evidence`` and ``continue``. Whether it fits the debate is up to ``machine.on_decision``.
+    ``evidence``, ``continue`` and ``patch``. Whether it fits the debate is up to ``machine.on_decision``.
 
     Raises:
         DebateError: ``bad_decision``.

@@ -50,6 +50,7 @@ _DECISIONS = {
     "synthesize": "put the best together",
     "evidence": "judge again with new facts",
     "continue": "another round",
+    "patch": "write it as edits to the files",
 }
 _PURPOSES: dict[Purpose, str] = {
     "answer": "each answers alone",

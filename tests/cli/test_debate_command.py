@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -511,3 +512,179 @@ def test_what_was_meant_as_a_topic_is_debated(words: tuple[str, ...], tmp_path: 
     assert done.code == 0, done.stderr
     assert (asked(tmp_path, "codex"), asked(tmp_path, "claude")) == (1, 1)
     assert words[-1] in done.stdout
+
+
+def test_a_second_opinion_is_one_round_of_one_side(tmp_path: Path) -> None:
+    env = settings(tmp_path, codex="objects")
+    done = kakite("debate", "Is it good?", "--mode", "quick", "-p", "codex", "--json", home=tmp_path, env=env)
+    assert done.code == 0, done.stderr
+    assert [each["type"] for each in lines(done.stdout)].count("replied") == 1
+    shown = kakite("debate", "Is it good?", "--mode", "quick", "-p", "codex", home=tmp_path, env=env)
+    assert "codex answer once" in shown.stdout
+
+
+def repository(home: Path) -> Path:
+    """Return a repository with a commit and a change; two sides answer with what they are asked."""
+    folder = home / "somewhere"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src/a.py").write_text("a = 1\n", encoding="utf-8")
+    (folder / "src/b.py").write_text("b = 1\n", encoding="utf-8")
+    (folder / ".env").write_text("TOKEN=of-the-person\n", encoding="utf-8")
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(folder)]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], env=environment(home), check=True, timeout=TIMEOUT)
+    (folder / "src/a.py").write_text("a = 2\n", encoding="utf-8")
+    (folder / ".env").write_text("TOKEN=of-the-person-too\n", encoding="utf-8")
+    return folder
+
+
+ECHOES = {
+    "KAKITE_DEBATE_PARTICIPANTS": json.dumps(
+        {name: {"command": ["cat"], "reader": "text"} for name in ("codex", "claude")}
+    )
+}
+
+
+def test_each_side_is_shown_the_files_and_the_change_and_no_secret(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--repo", str(folder), "--diff", "HEAD", "--rounds", "1", "--json", "--transcript", "out"]
+    done = kakite("debate", "Is it good?", *flags, home=tmp_path, env=ECHOES)
+    assert done.code == 0, done.stderr
+    said = [each["reply"]["text"] for each in lines(done.stdout) if each["type"] == "replied"]
+    for text in said:
+        assert '<file path="src/b.py">\nb = 1\n</file>' in text
+        assert "-a = 1\n+a = 2" in text
+        assert "of-the-person" not in text
+        assert "somewhere" not in text
+    assert len(said) == 2
+    assert "not shown to any side" in done.stderr
+    assert ".env" in done.stderr
+    (file,) = (tmp_path / "out").glob("*.json")
+    told = json.loads(file.read_text(encoding="utf-8"))["terms"]["files"]
+    assert (told["count"], told["base"], told["left_out"]) == (2, "HEAD", [".env"])
+
+
+def test_globs_say_which_files(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--files", "src/b*", "--rounds", "1", "--json"]
+    done = kakite("debate", "Is it good?", *flags, home=tmp_path, cwd=folder, env=ECHOES)
+    said = [each["reply"]["text"] for each in lines(done.stdout) if each["type"] == "replied"]
+    assert ["src/a.py" in text or "src/b.py" not in text for text in said] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--repo", "nowhere"], "nowhere"),
+        (["--repo", "somewhere", "--files", "*.rs"], "there are no files"),
+        (["--repo", "somewhere", "--diff", "no-such-branch"], "no diff"),
+        (["--repo", "somewhere", "--diff=--output=x"], "no diff"),
+        (["--repo", "somewhere", "--diff", "HEAD", "--files", "src/b*"], "nothing has changed"),
+    ],
+)
+def test_files_that_cannot_be_shown_begin_no_debate(flags: list[str], told: str, tmp_path: Path) -> None:
+    repository(tmp_path)
+    done = kakite("debate", "Is it good?", *flags, "--json", home=tmp_path, env=ECHOES)
+    assert done.code == 1
+    (error,) = lines(done.stdout)
+    assert error["error"]["code"] == "bad_files"
+    assert told in error["error"]["message"]
+
+
+def test_a_kept_debate_goes_on_with_its_files_and_says_that_they_have_changed(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--repo", str(folder), "--keep", "--mode", "ensemble", "--json"]
+    begun = lines(kakite("debate", "Is it good?", *flags, home=tmp_path, env=ECHOES).stdout)[-1]
+    again = kakite("debate", "--resume", begun["session"], "--json", home=tmp_path, env=ECHOES)
+    assert "every side can read 2 files" in again.stderr
+    assert "have changed" not in again.stderr
+    (folder / "src/b.py").write_text("b = 2\n", encoding="utf-8")
+    again = kakite("debate", "--resume", begun["session"], "--json", home=tmp_path, env=ECHOES)
+    assert "the files have changed since the debate began" in again.stderr
+    refused = kakite("debate", "--resume", begun["session"], "--repo", ".", home=tmp_path, env=ECHOES)
+    assert refused.code == 2
+
+
+REVIEWER = """
+import json, sys
+asked = sys.stdin.read()
+block = {"claim": "It is wrong.", "verdicts": {"A": "reject", "B": "reject"}, "position": "new"}
+if "F1 (high)" in asked:
+    block["support"] = {"F1": {"verdict": sys.argv[1], "reason": "I looked."}}
+elif sys.argv[1] == "confirm":
+    block["findings"] = [{"file": "src/a.py", "line": 1, "severity": "high", "problem": "It is 2."}]
+print("I looked.\\n```json\\n" + json.dumps(block) + "\\n```")
+"""
+
+
+def test_a_review_leaves_findings_with_their_support(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(folder)]
+    for words in (["checkout", "-qb", "feature"], ["commit", "-qam", "second"]):
+        subprocess.run([*git, *words], env=environment(tmp_path), check=True, timeout=TIMEOUT)
+    (tmp_path / "reviewer.py").write_text(REVIEWER, encoding="utf-8")
+    known = {
+        name: {"command": [sys.executable, str(tmp_path / "reviewer.py"), opinion], "reader": "text"}
+        for name, opinion in {"codex": "confirm", "claude": "reject"}.items()
+    }
+    env = {"KAKITE_DEBATE_PARTICIPANTS": json.dumps(known)}
+    flags = ["--review", "feature", "--diff", "feature~1", "--repo", str(folder)]
+    done = kakite("debate", *flags, home=tmp_path, env=env)
+    assert done.code == 0, done.stderr
+    assert "F1: high, src/a.py:1: It is 2." in done.stdout
+    assert "(supported by codex; rejected by claude)" in " ".join(done.stdout.split())
+    told = lines(kakite("debate", *flags, "Look at the 2.", "--json", home=tmp_path, env=env).stdout)
+    assert told[0]["topic"].endswith("Look at the 2.")
+    (found,) = told[-2]["findings"]
+    assert (found["supported_by"], found["rejected_by"]) == (["codex"], ["claude"])
+
+
+PATCHER = """
+import sys
+asked = sys.stdin.read()
+if "<decision" in asked and sys.argv[1] == "edits":
+    print("I change a.\\n\\nsrc/a.py\\n<<<<<<< SEARCH\\na = 2\\n=======\\na = 3\\n>>>>>>> REPLACE")
+else:
+    print("It is fine.")
+"""
+
+
+def patching(home: Path) -> dict[str, str]:
+    """Return two sides of which the second one can write edits."""
+    (home / "patcher.py").write_text(PATCHER, encoding="utf-8")
+    known = {
+        name: {"command": [sys.executable, str(home / "patcher.py"), kind], "reader": "text"}
+        for name, kind in {"codex": "words", "claude": "edits"}.items()
+    }
+    return {"KAKITE_DEBATE_PARTICIPANTS": json.dumps(known)}
+
+
+def test_a_debate_can_end_in_a_patch_that_git_takes(tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--repo", str(folder), "--outcome", "patch", "--rounds", "1", "--json", "--transcript", "out"]
+    done = kakite("debate", "What should a be?", *flags, home=tmp_path, env=patching(tmp_path))
+    assert done.code == 0, done.stderr
+    (made,) = [each for each in lines(done.stdout) if each["type"] == "patch"]
+    assert (made["side"], "-a = 2\n+a = 3" in made["diff"]) == ("claude", True)
+    assert "the edits of codex cannot be applied" in done.stderr
+    assert (folder / "src/a.py").read_text(encoding="utf-8") == "a = 2\n"
+    (file,) = (tmp_path / "out").glob("*.patch")
+    subprocess.run(["git", "-C", str(folder), "apply", str(file)], check=True, timeout=TIMEOUT)
+    assert (folder / "src/a.py").read_text(encoding="utf-8") == "a = 3\n"
+
+
+@pytest.mark.parametrize(("said", "text"), [("y", "a = 3\n"), ("n", "a = 2\n"), ("", "a = 2\n")])
+def test_a_person_applies_the_patch_or_does_not(said: str, text: str, tmp_path: Path) -> None:
+    folder = repository(tmp_path)
+    flags = ["--repo", str(folder), "--outcome", "patch", "--rounds", "1"]
+    env = environment(tmp_path, **patching(tmp_path))
+    seen = Terminal(argv("debate", "What should a be?", *flags), env, tmp_path)
+    seen.answer("[y/N]: ", f"{said}\n")
+    assert seen.wait() == 0
+    assert (folder / "src/a.py").read_text(encoding="utf-8") == text
+
+
+def test_without_files_there_is_nothing_to_patch(tmp_path: Path) -> None:
+    done = kakite("debate", "Why?", "--outcome", "patch", home=tmp_path, env=patching(tmp_path))
+    assert done.code == 2
+    assert "--repo" in done.stderr

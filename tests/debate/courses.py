@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from kakite.debate import machine
-from kakite.debate.answers import Answer, Opinion, ParticipantFailure, Reply, Verdict
+from kakite.debate.answers import (
+    Answer,
+    Finding,
+    FindingVerdict,
+    Judgement,
+    Opinion,
+    ParticipantFailure,
+    Reply,
+    Verdict,
+)
 from kakite.debate.machine import (
     DebateEvent,
     DebateStarted,
@@ -15,7 +26,7 @@ from kakite.debate.machine import (
     apply_event,
 )
 from kakite.debate.model import Decision
-from tests.debate.arguing import terms
+from tests.debate.arguing import CLAUDE, CODEX, THIRD, terms
 
 HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(1)">&#x202e;\u202e\x1b[31m'
 _TEXTS = st.one_of(
@@ -30,6 +41,7 @@ _TEXTS = st.one_of(
         ]
     ),
 )
+_JUDGEMENTS: st.SearchStrategy[Judgement] = st.sampled_from(["confirm", "reject", "unsure"])
 _OPINIONS: st.SearchStrategy[Opinion] = st.sampled_from(["accept", "accept_with_changes", "reject"])
 
 
@@ -46,7 +58,7 @@ def _replies(draw: st.DrawFn) -> Reply:
         )
     verdicts = tuple(
         Verdict(on=letter, opinion=draw(_OPINIONS), issues=(draw(_TEXTS),), strongest=draw(_TEXTS))
-        for letter in draw(st.sampled_from([(), ("A",), ("A", "B")]))
+        for letter in draw(st.sampled_from([(), ("A",), ("A", "B"), ("A", "B", "C")]))
     )
     return Answer(
         text=draw(_TEXTS),
@@ -56,6 +68,15 @@ def _replies(draw: st.DrawFn) -> Reply:
         because=draw(_TEXTS),
         position=draw(st.sampled_from(["", "A", "B", "new"])),
         verdicts=verdicts,
+        findings=tuple(
+            Finding(file=draw(_TEXTS), line=draw(st.none() | st.integers(1, 9)), problem=draw(_TEXTS))
+            for _ in range(draw(st.integers(0, 1)))
+        ),
+        support=tuple(
+            FindingVerdict(on=number, opinion=draw(_JUDGEMENTS), reason=draw(_TEXTS))
+            for number in range(1, draw(st.integers(1, 3)))
+        ),
+        ranking=tuple(draw(st.permutations("ABC"))[: draw(st.integers(0, 3))]),
         input_tokens=draw(st.integers(0, 1000)),
         seconds=draw(st.floats(0, 100)),
         version=draw(st.sampled_from(["", HOSTILE])),
@@ -65,9 +86,9 @@ def _replies(draw: st.DrawFn) -> Reply:
 @st.composite
 def courses(draw: st.DrawFn) -> list[DebateEvent]:
     """The events of a debate, up to any moment."""
-    events: list[DebateEvent] = [
-        DebateStarted(prompt=draw(_TEXTS), terms=terms(seed=draw(st.integers(0, 99))), verdict=draw(_TEXTS))
-    ]
+    sides = draw(st.sampled_from([(CODEX, CLAUDE), (CODEX, CLAUDE, THIRD)]))
+    config = replace(terms(*sides, seed=draw(st.integers(0, 99))), review=draw(st.booleans()))
+    events: list[DebateEvent] = [DebateStarted(prompt=draw(_TEXTS), terms=config, verdict=draw(_TEXTS))]
     debate = apply_event(None, events[0])
     for _ in range(draw(st.integers(0, 12))):
         if asks := machine.next_requests(debate):

@@ -450,6 +450,38 @@ async def test_a_transcript_that_takes_long_keeps_nobody_and_is_told_later(home:
             assert json.loads((await tools.call(waits)).text)["transcript"] == str(home / "debate.md")
 
 
+async def start(tools: DebateTools, **given: Any) -> dict[str, Any]:
+    """Start a debate, and return what is told of it."""
+    begins = ToolCall(id="1", name="start_debate", arguments={"initial_prompt": QUESTION, **given})
+    return json.loads((await tools.call(begins)).text)
+
+
+async def test_a_debate_is_about_files_below_the_folders_that_the_server_has(home: Path) -> None:
+    (home / "code/src").mkdir(parents=True)
+    (home / "code/src/a.py").write_text("a = 1\n", encoding="utf-8")
+    (home / "code/b.md").write_text("b\n", encoding="utf-8")
+    (home / "code/out").symlink_to(home)
+    with anyio.fail_after(WITHIN):
+        codex = Told(CODEX)
+        async with DebateManager([codex, Told(CLAUDE)]) as bridge:
+            tools = DebateTools(bridge, hold=30, roots=[home / "code"])
+            for away in ("..", "out", str(home)):
+                assert (await start(tools, repo=away))["code"] == "bad_files"
+            assert (await start(tools, session="none"))["status"] == "ok"
+            assert set(codex.read) == {""}
+            assert (await start(tools, repo="src", files=["*.py"], rounds=1))["status"] == "ok"
+            assert codex.read[-1] == '<file path="a.py">\na = 1\n</file>'
+            assert all(folder.exists() for folder in codex.folders)
+            await tools.call(ToolCall(id="2", name="stop", arguments={}))
+            assert [folder.exists() for folder in codex.folders] == [False]
+
+
+async def test_without_folders_a_debate_is_about_no_files(home: Path) -> None:
+    with anyio.fail_after(WITHIN):
+        async with DebateManager([Told(CODEX), Told(CLAUDE)]) as bridge:
+            assert (await start(DebateTools(bridge), repo=str(home)))["code"] == "bad_arguments"
+
+
 def _servers(home: Path) -> list[int]:
     return [each for each in living(home) if {"debate", "serve"} <= set(words_of(each))]
 

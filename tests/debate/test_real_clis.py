@@ -24,11 +24,14 @@ import pytest
 from mcp import Client
 
 from kakite.debate.answers import Answer, ParticipantFailure, Reply
+from kakite.debate.files import FileSnapshot, read_context, take_snapshot
 from kakite.debate.participants.base import CliParticipant, create_claude, create_codex
+from kakite.debate.participants.factory import create_participant
+from kakite.sandbox import SandboxError, try_out
 from tests.bounds import WITHIN
 from tests.cli.program import kakite
 from tests.clients.conftest import environment
-from tests.clients.model import serving
+from tests.clients.model import message, serving
 from tests.clients.test_agents import claude_environment, codex_settings, found, run
 from tests.debate.faulty import failing
 from tests.debate.loopback import Debater
@@ -52,8 +55,16 @@ def home(tmp_path: Path) -> Path:
 
 def commands(url: str) -> dict[str, tuple[str, ...]]:
     """Return our own command lines with a model on the loopback: nobody is logged in here."""
-    found("codex")
+    *ours, stdin = create_codex({}).command
     found("claude")
+    return {
+        "codex": ("env", "LOOPBACK_KEY=none", *ours, *codex_flags(url), stdin),
+        "claude": ("env", f"ANTHROPIC_BASE_URL={url}", "ANTHROPIC_API_KEY=none", *create_claude({}).command),
+    }
+
+
+def codex_flags(url: str) -> list[str]:
+    found("codex")
     provider: dict[str, str | int] = {
         "model": "scripted",
         "model_provider": "loopback",
@@ -65,12 +76,7 @@ def commands(url: str) -> dict[str, tuple[str, ...]]:
     retries = dict.fromkeys(("request_max_retries", "stream_max_retries"), 0)
     provider |= {f"model_providers.loopback.{name}": most for name, most in retries.items()}
     settings = [f"{name}={json.dumps(value)}" for name, value in provider.items()]
-    *ours, stdin = create_codex({}).command
-    flags = [word for setting in settings for word in ("-c", setting)]
-    return {
-        "codex": ("env", "LOOPBACK_KEY=none", *ours, *flags, stdin),
-        "claude": ("env", f"ANTHROPIC_BASE_URL={url}", "ANTHROPIC_API_KEY=none", *create_claude({}).command),
-    }
+    return [word for setting in settings for word in ("-c", setting)]
 
 
 def sides(url: str) -> str:
@@ -84,10 +90,30 @@ def alone(name: str, home: Path, url: str) -> CliParticipant:
     return make(environment(home), commands(url)[name])
 
 
-def ask(side: CliParticipant) -> Reply:
+def sandboxed(name: str, home: Path, url: str) -> CliParticipant:
+    """Return it as it is by default, with a model on the loopback."""
+    bubblewrap_works()
+    given = {
+        "codex": {"arguments": shlex.join(codex_flags(url)), "pass": ["LOOPBACK_KEY"]},
+        "claude": {"pass": ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"]},
+    }
+    keys = {"LOOPBACK_KEY": "none", "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none"}
+    made = create_participant(name, {**environment(home), **keys}, given[name])
+    assert isinstance(made, CliParticipant)
+    return made
+
+
+def bubblewrap_works() -> None:
+    try:
+        asyncio.run(try_out("bubblewrap"))
+    except SandboxError as error:
+        pytest.skip(f"bubblewrap does not work here: {error}")
+
+
+def ask(side: CliParticipant, files: FileSnapshot | None = None) -> Reply:
     async def bounded() -> Reply:
         async with asyncio.timeout(WITHIN):
-            return await side.ask("Why?")
+            return await side.ask("Why?", files=files)
 
     return asyncio.run(bounded())
 
@@ -206,6 +232,17 @@ class Intruder(Debater):
         }
 
 
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_each_answers_from_a_sandbox_without_this_machine_s_files(name: str, home: Path) -> None:
+    with serving(Debater()) as model:
+        side = sandboxed(name, home, model.url)
+        assert asyncio.run(side.find_sandbox_obstacle()) == ""
+        reply = ask(side)
+    assert isinstance(reply, Answer), reply
+    assert (reply.text, reply.tokens, reply.notes) == ("It depends on rents.", 10, reply.notes[:1])
+    assert "in a sandbox" in asyncio.run(side.probe()).told
+
+
 @pytest.mark.parametrize("known", ["scripted", "gpt-5.5"])
 def test_no_tool_that_codex_offers_reaches_what_lies_outside(known: str, home: Path, tmp_path: Path) -> None:
     private = tmp_path / "private"
@@ -227,6 +264,107 @@ def test_no_tool_that_codex_offers_reaches_what_lies_outside(known: str, home: P
     assert SECRET not in told
     assert sorted(each.name for each in private.iterdir()) == ["shot.png", "text.txt"]
     assert (private / "text.txt").read_text(encoding="utf-8") == f"{SECRET}\n"
+
+
+@dataclass
+class Prowler(Intruder):
+    """Calls every tool that it is offered, in every way that a test names, and then answers."""
+
+    made: int = 0
+
+    def messages(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Call the next tool, as Anthropic's models do."""
+        results = sum("tool_use_id" in block for each in request["messages"] for block in blocks(each))
+        if call := self._choose(results, [tool["name"] for tool in request.get("tools", [])]):
+            block: dict[str, Any] = {
+                "type": "tool_use",
+                "id": f"call_{results}",
+                "name": call[0],
+                "input": {},
+            }
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
+            yield from message(block, delta, "tool_use")
+        else:
+            yield from super().messages(request)
+
+    def responses(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Call the next tool, as OpenAI's models do."""
+        done = sum(str(each.get("type", "")).endswith("_output") for each in request["input"])
+        offered = [
+            f"{tool['name']}__{inner['name']}" if "tools" in tool else tool.get("name", tool["type"])
+            for tool in request.get("tools", [])
+            for inner in tool.get("tools", [{}])
+        ]
+        if call := self._choose(done, offered):
+            space, _, name = call[0].rpartition("__")
+            item = {"type": "function_call", "name": name, "arguments": json.dumps(call[1])}
+            item |= {
+                "id": f"item_{done}",
+                "call_id": f"call_{done}",
+                **({"namespace": space} if space else {}),
+            }
+            yield {"type": "response.created", "response": {"id": "resp_1"}}
+            yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+            yield {
+                "type": "response.completed",
+                "response": {"id": "resp_1", "usage": None, "output": [item]},
+            }
+        else:
+            yield from Debater.responses(self, request)
+
+    def _choose(self, done: int, offered: list[str]) -> tuple[str, dict[str, Any]] | None:
+        calls = [(name, given) for name in offered for given in self.attempts()[name.rpartition("__")[2]]]
+        self.made = done
+        return calls[done] if done < len(calls) else None
+
+    def attempts(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the ways to call each tool that a side may have; another one is a fault."""
+        folders = [str(self.private), "/workspace/home", "/", "/workspace/files/link"]
+        texts = [f"{folder}/text.txt" for folder in folders]
+        question = {"id": "q", "header": "Q", "question": "Is it so?", "options": [CHOICE, CHOICE]}
+        new = {"command": "create", "path": "/workspace/files/new.txt", "file_text": "new"}
+        return {
+            "text_editor": [{"command": "view", "path": path} for path in ("a.py", *texts)] + [new],
+            "read_files": [{"paths": ["a.py"]}, {"paths": texts}],
+            "list_files": [{"path": path} for path in (".", *folders)],
+            "glob": [{"pattern": "**/*", "path": path} for path in (".", *folders)],
+            "find_in_files": [{"pattern": "private|content", "path": path} for path in (".", *folders)],
+            "request_user_input": [{"questions": [question]}],
+            "list_mcp_resources": [{}],
+            "list_mcp_resource_templates": [{}],
+            "read_mcp_resource": [{"server": "files", "uri": f"file://{texts[0]}"}],
+        }
+
+
+def blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [block for block in message["content"] if isinstance(block, dict)]
+
+
+@pytest.mark.parametrize("name", ["codex", "claude"])
+def test_no_tool_reaches_anything_but_the_files_of_the_debate(name: str, home: Path, tmp_path: Path) -> None:
+    private, shown = tmp_path / "private", tmp_path / "shown"
+    for folder in (private, shown):
+        folder.mkdir()
+    (private / "text.txt").write_text(f"{SECRET}\n", encoding="utf-8")
+    (shown / "a.py").write_text("the-content = 1\n", encoding="utf-8")
+    (shown / "link").symlink_to(private)
+    model = Prowler(private=private)
+    with serving(model):
+        side = sandboxed(name, home, model.url)
+        context = asyncio.run(read_context(shown))
+        with take_snapshot(context) as files:
+            reply = ask(side, files)
+            assert sorted(each.name for each in files.folder.iterdir()) == ["a.py"]
+    assert isinstance(reply, Answer), reply
+    calls = [tool for each in model.requests for tool in each.get("tools", [])]
+    tools = {inner.get("name", inner.get("type")) for tool in calls for inner in tool.get("tools", [tool])}
+    read = {"text_editor", "read_files", "list_files", "glob", "find_in_files"}
+    assert {tool.removeprefix("mcp__files__") for tool in tools} & read == read
+    told = json.dumps(model.requests)
+    assert model.made >= 20, "a tool was not asked"
+    assert told.count("the-content") >= 3, "it could not read what it is about"
+    assert SECRET not in told
+    assert sorted(each.name for each in private.iterdir()) == ["text.txt"]
 
 
 def test_a_codex_without_one_of_our_switches_is_a_bad_command(home: Path) -> None:
@@ -393,8 +531,7 @@ def test_each_holds_a_debate_with_a_server_that_listens_and_wants_a_token(client
 def test_arguments_of_ones_own_are_taken_beside_ours(home: Path) -> None:
     model = Debater()
     with serving(model):
-        flags = commands(model.url)["codex"]
-        of_codex = flags[flags.index("-c") : -1]
+        of_codex = codex_flags(model.url)
         participants = {
             "codex": {"arguments": shlex.join(of_codex), "pass": ["LOOPBACK_KEY"]},
             "claude": {"arguments": "--model other", "pass": ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"]},

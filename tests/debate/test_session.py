@@ -6,11 +6,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from kakite.debate.answers import Answer, ParticipantFailure, Reply
+from kakite.debate.files import FileSnapshot
 from kakite.debate.machine import DebateEvent, ReplyReceived, get_status, replay
 from kakite.debate.model import DebateError, DebateLimits, Decision, ParticipantInfo
 from kakite.debate.participants.base import CliParticipant, OnProgress, Participant, ProbeResult
@@ -32,15 +34,24 @@ class Told:
     waits: bool = False
     asked: list[str] = field(default_factory=list[str])
     seconds: list[float | None] = field(default_factory=list[float | None])
+    read: list[str] = field(default_factory=list[str])
+    folders: list[Path] = field(default_factory=list[Path])
     at_work: int = 0
     most_at_work: int = 0
     let: asyncio.Event = field(default_factory=asyncio.Event)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(
-        self, prompt: str, *, seconds: float | None = None, on_progress: OnProgress | None = None
+        self,
+        prompt: str,
+        *,
+        seconds: float | None = None,
+        on_progress: OnProgress | None = None,
+        files: FileSnapshot | None = None,
     ) -> Reply:
         self.asked.append(prompt)
+        self.read.append(files.render() if files else "")
+        self.folders += [files.folder] if files else []
         self.seconds.append(seconds)
         self.begun.set()
         self.at_work += 1

@@ -140,7 +140,9 @@ def test_nothing_in_the_markdown_is_live_whatever_was_said(events: list[DebateEv
         if each.type == "heading_open" and not each.level
     ]
     assert all(
-        re.match(r"Round \d+: |How it ended|The person decided|What |codex|claude", each)
+        re.match(
+            r"Round \d+: |How it ended|How the sides rank|The person decided|What |codex|claude|third", each
+        )
         for each in titles[1:]
     )
 

@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -300,8 +301,11 @@ Participants = Annotated[
     ),
 ]
 Mode = Annotated[
-    Literal["debate", "ensemble"],
-    typer.Option(help="`ensemble`: each side answers once, and nobody criticises."),
+    Literal["debate", "ensemble", "quick"],
+    typer.Option(
+        help="`ensemble`: each side answers once, and nobody criticises. `quick`: a second opinion, the same "
+        "on one page; one side is enough."
+    ),
 ]
 Order = Annotated[
     Literal["parallel", "staged"],
@@ -316,3 +320,28 @@ Tokens = Annotated[
     int | None, typer.Option(min=1, help="Limit for the tokens of all sides, as far as they report them.")
 ]
 Asks = Annotated[int | None, typer.Option(min=2, help="Limit for the number of answers.")]
+DebateRepo = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The folder whose files every side can read, and nothing else."),
+]
+DebateDiff = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BASE", help="Show every side what has changed since this commit or branch: HEAD, main, …"
+    ),
+]
+DebateFiles = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Only these files, such as 'src/**'; may be repeated."),
+]
+DebateReview = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BRANCH",
+        help="Review what this branch changes: findings, and who supports each. --diff names its base.",
+    ),
+]
+DebateOutcome = Annotated[
+    Literal["answer", "patch"],
+    typer.Option(help="`patch`: the debate ends in edits to the files, shown as a diff; you apply them."),
+]

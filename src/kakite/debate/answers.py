@@ -15,6 +15,11 @@ from kakite.terminal_text import replace_surrogates, replace_surrogates_in_json
 Opinion = Literal["accept", "accept_with_changes", "reject"]
 """What one participant says of another's answer."""
 
+Severity = Literal["high", "medium", "low"]
+"""How much harm a defect does."""
+Judgement = Literal["confirm", "reject", "unsure"]
+"""What a participant says of a finding: it is a defect, it is none, or that cannot be told."""
+
 FailureCode = Literal[
     "not_installed",  # there is no such program
     "not_logged_in",  # the CLI has no login, or the provider refuses it
@@ -31,6 +36,7 @@ FailureCode = Literal[
     "killed",  # a signal ended it, not ours
     "exited",  # it ended with an exit code and none of the reasons above
     "unreachable",  # the runner on the host, or the model's provider, is not to be reached
+    "no_files",  # the files that the debate is about cannot be read any more
     "broken",  # a mistake of ours
 ]
 """Why there is no answer. Stable: part of the interface."""
@@ -47,6 +53,29 @@ class Verdict:
     """What is wrong with it, each in a sentence."""
     strongest: str = ""
     """The best point in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A defect that a review reports."""
+
+    file: str
+    """Its path, as the participant was shown it; empty if it is in no file."""
+    line: int | None = None
+    severity: Severity = "medium"
+    problem: str
+    fix: str = ""
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingVerdict:
+    """A verdict on a finding of a review."""
+
+    on: int
+    """The number of the finding."""
+    opinion: Judgement
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +97,12 @@ class Answer:
     """Which of those it now agrees with (as in ``Verdict.on``), ``new`` for none, empty if not said."""
     because: str = ""
     """What decided that."""
+    ranking: tuple[str, ...] = ()
+    """The answers that it was shown (as in ``Verdict.on``), the best one first; among three or more."""
+    findings: tuple[Finding, ...] = ()
+    """In a review: what it has found."""
+    support: tuple[FindingVerdict, ...] = ()
+    """In a review: its verdicts on the findings of all."""
     seconds: float = 0.0
     input_tokens: int = 0
     """0 as well where the participant does not tell."""
@@ -119,13 +154,45 @@ Reply = Answer | ParticipantFailure
 
 _MAX_ITEMS = 20
 _MAX_CHARACTERS = 2_000
-_KEYS = frozenset({"claim", "confidence", "key_points", "would_change_my_mind", "verdicts", "position"})
+_KEYS = frozenset(
+    {
+        "findings",
+        "support",
+        "claim",
+        "confidence",
+        "key_points",
+        "would_change_my_mind",
+        "verdicts",
+        "position",
+        "ranking",
+    }
+)
 _FENCE = re.compile(r"[ \t]*```[ \t]*(.*?)[ \t]*\n?")
 _FENCES = 20
 """Fenced blocks of a text that are looked at, from the end."""
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _OPENINGS = 100
 """Places of a text at which a bare object is looked for, from the end."""
+_MAX_FINDINGS = 50
+_SEVERITIES: dict[str, Severity] = {
+    "high": "high",
+    "critical": "high",
+    "blocker": "high",
+    "major": "high",
+    "low": "low",
+    "minor": "low",
+    "nit": "low",
+}
+_JUDGEMENTS: dict[str, Judgement] = {
+    "confirm": "confirm",
+    "confirmed": "confirm",
+    "accept": "confirm",
+    "agree": "confirm",
+    "reject": "reject",
+    "rejected": "reject",
+    "disagree": "reject",
+    "unsure": "unsure",
+}
 _OPINIONS: dict[str, Opinion] = {
     "accept": "accept",
     "accepted": "accept",
@@ -159,6 +226,9 @@ def read_block(text: str) -> Answer:
         verdicts=tuple(_read_verdicts(block.get("verdicts"))),
         position=_read_letter(block.get("position")),
         because=_read_text(block.get("because")),
+        ranking=_read_ranking(block.get("ranking")),
+        findings=tuple(_read_findings(block.get("findings"))),
+        support=tuple(_read_support(block.get("support"))),
     )
 
 
@@ -287,6 +357,46 @@ def _iter_verdict_items(value: object) -> Iterator[tuple[object, object]]:
             if isinstance(each, Mapping):
                 fields = cast("Mapping[str, object]", each)
                 yield fields.get("on", fields.get("answer", fields.get("letter"))), fields
+
+
+def _read_findings(value: object) -> Iterator[Finding]:
+    for each in cast("Sequence[object]", value)[:_MAX_FINDINGS] if isinstance(value, list) else ():
+        fields = cast("Mapping[str, object]", each) if isinstance(each, Mapping) else {"problem": each}
+        problem = _read_text(fields.get("problem"))
+        if problem:
+            severity = _SEVERITIES.get(_read_text(fields.get("severity")).casefold(), "medium")
+            file, _, behind = _read_text(fields.get("file")).partition(":")
+            line = _read_number(fields.get("line", behind))
+            fix = _read_text(fields.get("fix"))
+            yield Finding(file=file, line=line, severity=severity, problem=problem, fix=fix)
+
+
+def _read_support(value: object) -> Iterator[FindingVerdict]:
+    """Yield one for each number: ``{"F1": {"verdict": "confirm", "reason": …}}`` or ``{"F1": "confirm"}``."""
+    given: Mapping[str, object] = (
+        cast("Mapping[str, object]", value) if isinstance(value, Mapping) else dict[str, object]()
+    )
+    seen: set[int] = set()
+    for on, said in given.items():
+        number = _read_number(on)
+        fields: Mapping[str, object] = (
+            cast("Mapping[str, object]", said) if isinstance(said, Mapping) else {"verdict": said}
+        )
+        opinion = _JUDGEMENTS.get(_read_text(fields.get("verdict")).casefold())
+        if number and opinion and number not in seen:
+            seen.add(number)
+            yield FindingVerdict(on=number, opinion=opinion, reason=_read_text(fields.get("reason")))
+
+
+def _read_number(value: object) -> int | None:
+    """Return the first whole number in a value, if it is one that counts something."""
+    found = re.search(r"(?<![\d.])\d{1,7}(?![\d.])", _read_text(value))
+    return int(found[0]) or None if found else None
+
+
+def _read_ranking(value: object) -> tuple[str, ...]:
+    letters = map(_read_letter, _read_texts(value.split(">") if isinstance(value, str) else value))
+    return tuple(dict.fromkeys(letter for letter in letters if letter not in {"", "new"}))
 
 
 def _read_opinion(value: object) -> Opinion | None:

@@ -182,13 +182,13 @@ def _find_end_reason(debate: Debate) -> EndReason | None:
     rounds = debate.turn.rounds
     if not rounds or len(rounds[-1].replies) < len(debate.terms.sides):
         return None
-    if len(rounds[-1].answers) < 2:
+    if len(rounds[-1].answers) < min(2, len(debate.terms.sides)):
         return "failure"
     return _check_convergence(debate) or _check_limits(debate)
 
 
 def _check_convergence(debate: Debate) -> EndReason | None:
-    if debate.terms.mode == "ensemble":
+    if debate.terms.is_blind:
         return None
     if compute_agreement(debate) == "agree":
         return "agreement"
@@ -200,7 +200,7 @@ def _check_convergence(debate: Debate) -> EndReason | None:
 
 def _check_limits(debate: Debate) -> EndReason | None:
     terms = debate.terms
-    most = 1 if terms.mode == "ensemble" else terms.rounds
+    most = 1 if terms.is_blind else terms.rounds
     if len(debate.turn.rounds) >= most or debate.automatic_rounds >= terms.cap:
         return "rounds"
     return "budget" if _is_spent(debate, len(_find_open_round(debate)[1])) else None
@@ -268,7 +268,12 @@ def _with_names(answer: Answer, shown_as: dict[str, str]) -> Answer:
     """Return the answer with names for the letters that it was shown; other letters are dropped."""
     names = {letter: name for name, letter in shown_as.items()}
     verdicts = tuple(replace(each, on=names[each.on]) for each in answer.verdicts if each.on in names)
-    return replace(answer, verdicts=verdicts, position=({"new": "new"} | names).get(answer.position, ""))
+    return replace(
+        answer,
+        verdicts=verdicts,
+        position=({"new": "new"} | names).get(answer.position, ""),
+        ranking=tuple(names[letter] for letter in answer.ranking if letter in names),
+    )
 
 
 def _compute_status(debate: Debate) -> DebateState:
@@ -292,9 +297,10 @@ def _collect_dissent(debate: Debate) -> tuple[AttributedVerdict, ...]:
 def _check(prompt: str, terms: DebateConfig) -> None:
     names, budget = terms.names, terms.budget
     limits = (budget.seconds, budget.tokens, budget.asks)
+    least = 1 if terms.mode == "quick" else 2
     fine = {
         "the prompt is empty": prompt.strip(),
-        f"a debate takes 2 to {len(LETTERS)} sides": 2 <= len(names) <= len(LETTERS),
+        f"a debate takes {least} to {len(LETTERS)} sides": least <= len(names) <= len(LETTERS),
         "two sides have the same name": len(set(names)) == len(names),
         "a side's name is lower case letters and digits, with - between": all(map(_NAME.fullmatch, names)),
         f"the rounds of a turn are 1 to the cap, which is at most {MAX_ROUNDS}": 1
@@ -313,7 +319,9 @@ def _check_decision(debate: Debate, decision: Decision) -> None:
     answered = {name for each in debate.rounds for name in each.answers}
     if decision.kind == "adopt" and decision.side not in answered:
         raise DebateError(f"there is no answer of `{decision.side}` to adopt", code="bad_decision")
-    if decision.kind in {"compromise", "synthesize"} and not answered:
+    if decision.kind == "patch" and debate.terms.code is None:
+        raise DebateError("the debate is about no files that could change", code="bad_decision")
+    if decision.kind in {"compromise", "synthesize", "patch"} and not answered:
         raise DebateError("nobody has answered yet", code="bad_decision")
     if decision.kind in {"custom_instruction", "evidence"} and not decision.text.strip():
         raise DebateError(f"{decision.kind} needs a text", code="bad_decision")

@@ -19,17 +19,20 @@ from typing import Literal
 from kakite.debate.answers import Answer, Opinion, ParticipantFailure, Reply
 from kakite.errors import KakiteError
 
-Mode = Literal["debate", "ensemble"]
+Mode = Literal["debate", "ensemble", "quick"]
 """``ensemble``: one round for each turn, in which nobody sees what others say in it, in whatever order. The
-control, and the cheaper one."""
+control, and the cheaper one. ``quick``: the same, with an answer of one page; one participant is enough."""
 
 Order = Literal["parallel", "staged"]
 """``staged``: one participant after the other, each shown what those before it said in the same round."""
 
-DecisionKind = Literal["adopt", "custom_instruction", "compromise", "synthesize", "evidence", "continue"]
+DecisionKind = Literal[
+    "adopt", "custom_instruction", "compromise", "synthesize", "evidence", "continue", "patch"
+]
 """``adopt``: go on from one participant's answer. ``custom_instruction``: do what the person says.
 ``compromise``: what all could sign. ``synthesize``: the best of all. ``evidence``: judge again in its light.
-``continue``: judge again, which also asks those anew that have failed."""
+``continue``: judge again, which also asks those anew that have failed. ``patch``: the best of all as
+edits to the files that the debate is about."""
 
 EndReason = Literal["agreement", "deadlock", "stability", "rounds", "budget", "failure", "person"]
 """Why no round follows by itself.
@@ -49,7 +52,8 @@ class DebateError(KakiteError):
     """The request does not fit the state of the debate.
 
     Codes: ``no_active_session``, ``already_active``, ``still_running``, ``bad_decision``, ``bad_terms``,
-    ``bad_participant``, ``budget_spent``, ``not_asked``, ``too_many_sessions``.
+    ``bad_participant``, ``bad_files``, ``files_too_large``, ``budget_spent``, ``not_asked``,
+    ``too_many_sessions``.
     """
 
     code = "not_asked"
@@ -78,6 +82,30 @@ class DebateLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeContext:
+    """The files that a debate is about, as they were when it began."""
+
+    folder: str
+    """The absolute path on this machine; no side learns it."""
+    patterns: tuple[str, ...] = ()
+    """Globs of the files that are meant; none: all."""
+    base: str = ""
+    """The commit that the diff is against, as the person named it; empty: there is no diff."""
+    diff: str = ""
+    """What every side is shown of the change."""
+    changed: tuple[str, ...] = ()
+    """The files in it."""
+    count: int = 0
+    """How many files the sides can read."""
+    left_out: tuple[str, ...] = ()
+    """Files that are meant and shown to nobody."""
+    digest: str = ""
+    """Of the files' contents."""
+    commit: str = ""
+    """The commit that the files are of; empty: as they are in the folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DebateConfig:
     """The settings of a debate. They do not change while it lasts."""
 
@@ -91,6 +119,15 @@ class DebateConfig:
     budget: DebateLimits = DebateLimits()
     seed: int = 0
     """Decides under which letter each participant is shown which answer."""
+    code: CodeContext | None = None
+    """What the participants can read; None: nothing."""
+    review: bool = False
+    """Whether it is a review, in which participants report findings and judge each one."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nobody judges what others say."""
+        return self.mode != "debate"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -234,7 +271,7 @@ def select_visible_answers(debate: Debate, number: int, side: str) -> dict[str, 
     """
     rounds = debate.rounds
     answers = {name: answer for each in rounds[: number - 1] for name, answer in each.answers.items()}
-    criticised = debate.terms.order == "staged" and debate.terms.mode != "ensemble"
+    criticised = debate.terms.order == "staged" and not debate.terms.is_blind
     if criticised and number <= len(rounds):
         before = debate.terms.names[: debate.terms.names.index(side)]
         answers |= {name: answer for name, answer in rounds[number - 1].answers.items() if name in before}
@@ -285,6 +322,67 @@ def collect_verdicts(debate: Debate, number: int | None = None) -> tuple[Attribu
 Agreement = Literal["agree", "partly", "disagree", "unknown"]
 """``agree``: each accepts all others as they are. ``disagree``: each rejects all others. ``unknown``: nobody
 has been shown anything, or somebody gave no verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedAnswer:
+    """How the others rank a participant's answer."""
+
+    side: str
+    score: float
+    """The share of the other answers that it is better than, as the judges see it on average: 1 if each puts
+    it first, 0 if each puts it last."""
+    judges: int
+    verdicts: tuple[AttributedVerdict, ...]
+    """Their reasons."""
+
+
+def compute_ranking(debate: Debate) -> tuple[RankedAnswer, ...]:
+    """Return the answers of three or more participants, the best one first, as ranked in the latest round.
+
+    Nobody ranks its own. Who names no order is taken at its verdicts. Empty where nobody judged three.
+    """
+    number = next((n for n in range(len(debate.rounds), 0, -1) if collect_verdicts(debate, n)), 0)
+    if not number or len(debate.terms.sides) < 3:
+        return ()
+    verdicts = collect_verdicts(debate, number)
+    judged = {side: [each for each in verdicts if each.on == side] for side in debate.terms.names}
+    shares: dict[str, list[float]] = {}
+    for by, answer in debate.rounds[number - 1].answers.items():
+        opinions: dict[str, Opinion] = {each.on: each.opinion for each in verdicts if each.by == by}
+        for side, share in _compute_shares(by, answer, opinions).items():
+            shares.setdefault(side, []).append(share)
+    found = [
+        RankedAnswer(
+            side=side,
+            score=sum(shares[side]) / len(shares[side]),
+            judges=len(shares[side]),
+            verdicts=tuple(judged[side]),
+        )
+        for side in debate.terms.names
+        if side in shares
+    ]
+    return tuple(sorted(found, key=lambda each: -each.score))
+
+
+_WORTH: dict[Opinion, int] = {"accept": 0, "accept_with_changes": 1, "reject": 2}
+
+
+def _compute_shares(by: str, answer: Answer, opinions: Mapping[str, Opinion]) -> dict[str, float]:
+    """Return the share of the others that a judge finds each answer better than; half of those as good."""
+    order = [side for side in answer.ranking if side != by]
+    if order:
+        places = {side: order.index(side) if side in order else len(order) for side in {*order, *opinions}}
+    else:
+        places = {side: _WORTH[opinion] for side, opinion in opinions.items()}
+    if len(places) < 2:
+        return {}
+    others = list(places.values())
+    return {
+        side: (sum(place < other for other in others) + (others.count(place) - 1) / 2) / (len(others) - 1)
+        for side, place in places.items()
+    }
+
 
 _ALIKE = 0.8
 """Share of common pairs of letters from which two objections are the same one in other words."""

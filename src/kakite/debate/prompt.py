@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
 from kakite.debate.answers import Answer
+from kakite.debate.findings import format_place, list_findings
 from kakite.debate.model import (
     Debate,
     Decision,
@@ -141,7 +142,9 @@ _REFERENCE = re.compile(
 )
 
 # Possessive, since what is between may be long.
-_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?(?:question|answer|decision|objections)\b)", re.IGNORECASE)
+_TAG = re.compile(
+    r"<(?=\s*+(?:/\s*+)?(?:question|answer|decision|objections|diff|files?|findings)\b)", re.IGNORECASE
+)
 
 
 def find_purpose(debate: Debate, number: int, side: str) -> Purpose:
@@ -158,10 +161,36 @@ def build_prompt(debate: Debate, number: int, side: str) -> str:
     purpose = find_purpose(debate, number, side)
     known = assign_letters(debate, number, side)
     block = load_prompt("block")
+    asks = _build_review_fields(debate, number)
+    if asks:
+        block = block.replace("{\n", "{\n" + asks, 1)
     if purpose == "critique":
-        block = load_prompt("block_verdicts").format(letters=", ".join(sorted(known.values())))
+        ranking = f"  {load_prompt('block_ranking')}\n" if len(known) > 2 else ""
+        letters = ", ".join(sorted(known.values()))
+        block = load_prompt("block_verdicts").format(letters=letters, ranking=asks + ranking)
     matter = "\n\n".join(_build_sections(debate, number, side))
-    return load_prompt(purpose).format(matter=matter, block=block) + "\n"
+    access = load_prompt("access_files" if debate.terms.code else "access_none")
+    if debate.terms.mode == "quick":
+        access += " " + load_prompt("one_page")
+    return load_prompt(purpose).format(matter=matter, block=block, access=access) + "\n"
+
+
+def _build_review_fields(debate: Debate, number: int) -> str:
+    """Return the fields that a review asks for besides; nothing in any other debate."""
+    if not debate.terms.review:
+        return ""
+    names = ["block_findings", *(["block_support"] if list_findings(debate, number) else [])]
+    return "".join(f"  {load_prompt(name)}\n" for name in names)
+
+
+def _format_findings(debate: Debate, number: int) -> str:
+    """Return what was reported before a round, without names; nothing if nothing was."""
+    lines = [
+        f"F{each.number} ({each.finding.severity}) {format_place(each.finding)}: "
+        + _anonymize(debate, f"{each.finding.problem} {each.finding.fix}".strip())
+        for each in list_findings(debate, number)
+    ]
+    return "\n".join([load_prompt("judge_findings"), "", *lines]) if lines else ""
 
 
 def reveal_names(debate: Debate, number: int, side: str, text: str) -> str:
@@ -175,16 +204,20 @@ def _build_sections(debate: Debate, number: int, side: str) -> Iterator[str]:
     known = assign_letters(debate, number, side)
     answers = select_visible_answers(debate, number, side)
     decisions = [_format_decision(debate, place, answers, known) for place in range(1, len(debate.turns))]
-    yield _wrap_in_tag("question", debate.prompt)
+    yield wrap_in_tag("question", debate.prompt)
+    if debate.terms.code and debate.terms.code.diff:
+        yield wrap_in_tag("diff", debate.terms.code.diff)
     for count, decision in enumerate(decisions[:-1], start=1):
-        yield _wrap_in_tag("decision", decision, number=str(count))
+        yield wrap_in_tag("decision", decision, number=str(count))
     for name, letter in sorted(known.items(), key=lambda item: item[1]):
         author = assign_letters(debate, find_round(debate, name, answers[name]), name)
-        yield _wrap_in_tag("answer", _format_answer(debate, answers[name], author, known), letter=letter)
+        yield wrap_in_tag("answer", _format_answer(debate, answers[name], author, known), letter=letter)
+    if debate.terms.review and (findings := _format_findings(debate, number)):
+        yield wrap_in_tag("findings", findings)
     if objections := "\n".join(_format_objections(debate, answers, known)):
-        yield _wrap_in_tag("objections", objections)
+        yield wrap_in_tag("objections", objections)
     if decisions:
-        yield _wrap_in_tag("decision", decisions[-1], number=str(len(decisions)))
+        yield wrap_in_tag("decision", decisions[-1], number=str(len(decisions)))
 
 
 def _format_answer(debate: Debate, answer: Answer, then: Mapping[str, str], known: Mapping[str, str]) -> str:
@@ -274,7 +307,7 @@ def _replace_letters(text: str, told: Callable[[str], str]) -> str:
     return _REFERENCE.sub(replace_reference, text)
 
 
-def _wrap_in_tag(tag: str, text: str, **attributes: str) -> str:
+def wrap_in_tag(tag: str, text: str, **attributes: str) -> str:
     """Return the text between tags that nothing in it can close."""
     text = _TAG.sub("&lt;", text)
     told = "".join(f' {name}="{value}"' for name, value in attributes.items())

@@ -7,8 +7,9 @@ import contextvars
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from kakite.debate import machine
 from kakite.debate.answers import ParticipantFailure, Reply
@@ -23,6 +24,10 @@ from kakite.debate.machine import (
 )
 from kakite.debate.model import Debate, DebateConfig, DebateError, Decision, EndReason
 from kakite.debate.participants.base import Participant
+from kakite.debate.participants.output_parsers import create_failure
+
+if TYPE_CHECKING:
+    from kakite.debate.files import FileSnapshot
 
 MAX_SESSIONS = 50
 """Debates that a bridge holds at once; those that are stopped make room."""
@@ -69,6 +74,31 @@ class _DebateSession:
     name: str
     debate: Debate
     work: asyncio.Task[None] | None = None
+    files: FileSnapshot | None = None
+    """What the participants can read, once somebody was asked."""
+    resources: ExitStack = field(default_factory=ExitStack)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def get_files(self) -> FileSnapshot | None:
+        """Return what the participants can read, None if that is nothing.
+
+        Raises:
+            DebateError: ``bad_files`` or ``files_too_large``.
+        """
+        context = self.debate.terms.code
+        async with self.lock:
+            if context and self.files is None:
+                from kakite.debate.files import take_snapshot
+
+                taking = asyncio.to_thread(self.resources.enter_context, take_snapshot(context))
+                self.files = await taking
+        return self.files
+
+    async def release_files(self) -> None:
+        """Delete the copy of the files; whoever is asked after that gets another one."""
+        async with self.lock:
+            self.files = None
+            await asyncio.to_thread(self.resources.close)
 
 
 class DebateManager:
@@ -306,7 +336,13 @@ class DebateManager:
 
         participant = self._participants[ask.side]
         try:
-            return await participant.ask(ask.prompt, seconds=ask.seconds, on_progress=report_progress)
+            files = await held.get_files()
+        except (DebateError, OSError) as error:
+            return create_failure("no_files", str(error))
+        try:
+            return await participant.ask(
+                ask.prompt, seconds=ask.seconds, on_progress=report_progress, files=files
+            )
         except Exception as error:  # noqa: BLE001 - one participant's mistake takes nothing from another
             return ParticipantFailure(code="broken", message=f"{type(error).__name__}: {error}")
 
@@ -342,6 +378,7 @@ async def _halt(held: _DebateSession) -> None:
     if held.work:
         held.work.cancel()
         await asyncio.wait({held.work})
+    await held.release_files()
 
 
 def _create_no_session_error() -> DebateError:

@@ -25,7 +25,7 @@ def main(words: list[str]) -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(path)
         # Asked to end, we say so, and still pass on what comes: whoever asked kills us if it takes too long.
-        signal.signal(signal.SIGTERM, lambda *_: line.shutdown(socket.SHUT_WR))
+        signal.signal(signal.SIGTERM, lambda _number, _frame: line.shutdown(socket.SHUT_WR))
         line.sendall(json.dumps({"argv": argv, "cwd": os.getcwd()}).encode() + b"\n")  # noqa: PTH109 - alone
         with line.makefile("rb") as answer:
             while len(head := answer.read(HEAD.size)) == HEAD.size:

@@ -50,3 +50,6 @@ class SandboxSpec:
     checkout: Path | None = None
     """The person's own checkout of the project, where it is on this machine: programs of ``local`` import the
     task's modules where an editable install would import those of the checkout."""
+    mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Files and folders of the host that programs can read, by their absolute paths inside, all of them
+    below ``/workspace``. Only the bubblewrap kind has them."""

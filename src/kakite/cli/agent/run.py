@@ -61,6 +61,19 @@ Stream = Annotated[
     ),
 ]
 
+Container = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME|IMAGE",
+        help="Run commands in a container of this image, or in a copy of this container. "
+        "Without --repo its own code is worked on, and stays there as it is.",
+    ),
+]
+Workdir = Annotated[
+    str,
+    typer.Option(metavar="FOLDER", help="The folder with the code in the container. Default: the image's."),
+]
+
 
 @app.command("run")
 @add_setting_options()
@@ -88,20 +101,8 @@ def run(
         str | None,
         typer.Option(metavar="FILE", help="Write the change into this file, as a patch for `git apply`."),
     ] = None,
-    container: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|IMAGE",
-            help="Run commands in a container of this image, or in a copy of this container. "
-            "Without --repo its own code is worked on, and stays there as it is.",
-        ),
-    ] = "",
-    workdir: Annotated[
-        str,
-        typer.Option(
-            metavar="FOLDER", help="The folder with the code in the container. Default: the image's."
-        ),
-    ] = "",
+    container: Container = "",
+    workdir: Workdir = "",
     given: GivenFlags,
     stream: Stream = None,
     as_json: Json = False,

@@ -6,6 +6,7 @@ import difflib
 import errno
 import os
 import re
+import secrets
 import shlex
 import signal
 import sys
@@ -22,12 +23,27 @@ from kakite.cli.console import escape_one_line, print_json
 from kakite.cli.debate.runner import runner
 from kakite.cli.debate.serve import serve
 from kakite.cli.exit_codes import INTERRUPTED, is_interruption, to_error_json, to_known_error
-from kakite.cli.options import Asks, Minutes, Mode, Order, Participants, Tokens
+from kakite.cli.options import (
+    Asks,
+    DebateDiff,
+    DebateFiles,
+    DebateOutcome,
+    DebateRepo,
+    DebateReview,
+    Minutes,
+    Mode,
+    Order,
+    Participants,
+    Tokens,
+)
 from kakite.errors import UsageError
+from kakite.terminal_text import escape_control
 
 if TYPE_CHECKING:
     from kakite.cli.debate.session import DebateOptions, DebateSession, DebateView
+    from kakite.debate.model import CodeContext
     from kakite.debate.participants.base import Participant
+    from kakite.debate.patch import ProposedPatch
     from kakite.debate.store import SqliteDebateStore
 
 _DEFAULT = "ask"
@@ -120,6 +136,11 @@ def ask(
     ctx: typer.Context,
     topic: Topic = "",
     participant: Participants = None,
+    repo: DebateRepo = None,
+    diff: DebateDiff = None,
+    files: DebateFiles = None,
+    review: DebateReview = None,
+    outcome: DebateOutcome = "answer",
     rounds: Rounds = 2,
     mode: Mode = "debate",
     order: Order = "parallel",
@@ -149,13 +170,30 @@ def ask(
 
                 seconds = None if budget_minutes is None else budget_minutes * 60
                 budget = DebateLimits(seconds=seconds, tokens=budget_tokens, asks=budget_asks)
-                terms = {"mode": mode, "order": order, "rounds": rounds, "budget": budget}
+                code = _load_context(repo, diff, files, review)
+                terms = {"mode": mode, "order": order, "rounds": rounds, "budget": budget, "code": code}
+                terms["review"] = review is not None
                 wish = _build_new_options(stack, topic, participant or [], terms, keep=keep)
+            wish = _want_outcome(wish, outcome)
             _run_debate(wish, transcript, asks=asks, as_json=as_json)
         except (Exception, KeyboardInterrupt) as error:
             if as_json:
                 _report_as_json(error)
             raise
+
+
+def _want_outcome(wish: DebateOptions, outcome: str) -> DebateOptions:
+    """Return the options with what the debate is to end in.
+
+    Raises:
+        UsageError: there are no files to change.
+    """
+    from dataclasses import replace
+
+    code = wish.begun.terms.code if wish.begun else wish.terms.get("code")
+    if outcome == "patch" and code is None:
+        raise UsageError("--outcome patch needs files", hint="name their folder with --repo")
+    return replace(wish, wants_patch=outcome == "patch")
 
 
 def _report_as_json(error: BaseException) -> None:
@@ -178,6 +216,10 @@ def _build_new_options(
 
     if topic == "-":
         topic = sys.stdin.buffer.read().decode(errors="replace")
+    if terms["review"]:
+        from kakite.debate.prompt import load_prompt
+
+        topic = "\n\n".join(filter(None, (load_prompt("review"), topic.strip())))
     if not topic.strip():
         raise UsageError(
             "you gave no question", hint='`kakite debate "TOPIC"`; `kakite debate ask -h` shows the options'
@@ -193,6 +235,25 @@ def _build_new_options(
     )
 
 
+def _load_context(
+    repo: Path | None, diff: str | None, files: Sequence[str] | None, review: str | None
+) -> CodeContext | None:
+    """Return what the sides can read; None if nothing was asked for.
+
+    Raises:
+        DebateError: ``bad_files`` or ``files_too_large``.
+    """
+    if repo is None and diff is None and review is None and not files:
+        return None
+    import asyncio
+
+    from kakite.debate.files import read_context, read_review_context
+
+    if review is not None:
+        return asyncio.run(read_review_context(repo or Path(), review, files or (), diff or ""))
+    return asyncio.run(read_context(repo or Path(), files or (), diff or ""))
+
+
 def _load_participants(names: Sequence[str]) -> tuple[Participant, ...]:
     from kakite.cli.debate.runner import load_participants
 
@@ -201,7 +262,8 @@ def _load_participants(names: Sequence[str]) -> tuple[Participant, ...]:
 
 def _check_unchanged(ctx: typer.Context) -> None:
     """Refuse what a debate that is kept has had from its beginning: a budget, say, would not be heeded."""
-    for name in ("participant", "rounds", "mode", "order", "budget_minutes", "budget_tokens", "budget_asks"):
+    known = ("participant", "repo", "diff", "files", "review", "rounds", "mode", "order")
+    for name in (*known, "budget_minutes", "budget_tokens", "budget_asks"):
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             flag = f"--{name.replace('_', '-')}"
@@ -264,8 +326,27 @@ def _finish(evening: DebateSession, *, as_json: bool, interrupted: bool = False)
             with suppress(*gone):
                 typer.echo("\nwriting the transcript …", err=True)
         evening.save_transcript()
+        if evening.patch and as_json:
+            print_json({"type": "patch", "side": evening.patch.side, "diff": evening.patch.diff})
         with suppress(*gone):
             _print_end(evening, as_json=as_json, interrupted=interrupted)
+    if evening.patch and not (interrupted or as_json):
+        _offer_patch(evening, evening.patch)
+
+
+def _offer_patch(evening: DebateSession, patch: ProposedPatch) -> None:
+    """Show the diff, and apply it if the person says so."""
+    from kakite.debate.patch import apply_patch
+
+    typer.echo(f"\nthe edits of {patch.side}:\n", err=True)
+    typer.echo(escape_control(patch.diff), nl=False)
+    code = evening.debate and evening.debate.terms.code
+    if not (evening.wish.asks and code) or code.commit:
+        return
+    if typer.confirm(f"Apply them to {escape_one_line(code.folder)}?", default=False, err=True):
+        run = secrets.token_hex(8)
+        apply_patch(Path(code.folder), patch, run=run, environ=os.environ)
+        typer.echo(f"undo it: kakite undo --run {run}", err=True)
 
 
 @contextmanager

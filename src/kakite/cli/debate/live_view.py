@@ -27,6 +27,8 @@ from kakite.debate.machine import on_decision
 from kakite.debate.prompt import find_purpose, reveal_names
 from kakite.debate.transcript.html import create_markdown
 from kakite.debate.transcript.model import (
+    encode_findings,
+    encode_ranking,
     encode_round,
     encode_round_reply,
     format_agreement,
@@ -34,8 +36,11 @@ from kakite.debate.transcript.model import (
     format_decision,
     format_duration,
     format_end_reason,
+    format_finding,
     format_opinion,
     format_purpose,
+    format_score,
+    format_support,
     sum_usage,
 )
 
@@ -50,6 +55,7 @@ _KEYS: dict[str, tuple[DecisionKind, str]] = {
     "i": ("custom_instruction", "follow your own instruction"),
     "e": ("evidence", "consider new facts"),
     "n": ("continue", "another round"),
+    "p": ("patch", "get the best as edits to the files"),
 }
 _NEEDS_WORDS = {
     "custom_instruction": "Your instruction (an empty line ends it): ",
@@ -151,7 +157,9 @@ def _list_choices(debate: Debate) -> Iterator[tuple[str, tuple[Decision, str]]]:
         if name in answered:
             yield str(number), (Decision(kind="adopt", side=name), f"continue from {name}'s answer")
     for key, (kind, told) in _KEYS.items():
-        if answered or kind not in {"compromise", "synthesize"}:
+        if kind == "patch" and not debate.terms.code:
+            continue
+        if answered or kind not in {"compromise", "synthesize", "patch"}:
             yield key, (Decision(kind=kind), told)
 
 
@@ -243,6 +251,11 @@ class DebateLiveView:
         style = _AGREEMENT_STYLES[now.agreement]
         result = f"● {format_agreement(now.agreement).capitalize()}."
         self._print(Text.assemble((result, f"bold {style}"), f" {format_end_reason(now.ending)}"))
+        for found in encode_findings(debate):
+            told = f"{format_finding(found)} ({format_support(found)})"
+            self._print(_render_item(f"  F{found['number']}:", escape_one_line(told)))
+        for place, ranked in enumerate(encode_ranking(debate), start=1):
+            self._print(Text(f"  {place}. {ranked['side']}: {format_score(ranked)}"))
         held = [(each, issue) for each in now.dissent for issue in each.issues]
         if held:
             self._print(Text("  Still disputed:"))
@@ -293,8 +306,8 @@ class DebateLiveView:
         if rest.strip():
             self._print(Text(escape_control(rest.strip()), style="dim"))
         terms = debate.terms
-        names = " and ".join([", ".join(terms.names[:-1]), terms.names[-1]])
-        how = "answer once" if terms.mode == "ensemble" else f"argue, {_format_rounds(terms.rounds)}"
+        names = " and ".join(filter(None, [", ".join(terms.names[:-1]), terms.names[-1]]))
+        how = "answer once" if terms.is_blind else f"argue, {_format_rounds(terms.rounds)}"
         self._print(Text(f"{names} {how}", style="dim"))
 
     def _on_asked(self, happening: SessionUpdate) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kakite.debate.participants.base import Participant
     from kakite.debate.store import SqliteDebateStore
     from kakite.http.security import TransportSecurity
+    from kakite.serve.server import Prompt
     from kakite.serve.streamable_http import BindAddress
 
 NAME = "debate"
@@ -75,6 +76,14 @@ Hold = Annotated[
         "without it.",
     ),
 ]
+Roots = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="DIR",
+        help="Let debates be about the files of this folder, or of one below it; may be repeated. "
+        "Default: the sides read no files.",
+    ),
+]
 AtOnce = Annotated[int, typer.Option(min=1, help="How many sides may work at once, in all debates together.")]
 PrintConfig = Annotated[
     str | None,
@@ -96,6 +105,7 @@ class _DebateServerOptions:
     terms: Mapping[str, object]
     hold: float
     at_once: int
+    roots: tuple[Path, ...] = ()
 
 
 def serve(
@@ -104,6 +114,7 @@ def serve(
     keep: Keep = False,
     transcript: Transcript = None,
     participant: Participants = None,
+    root: Roots = None,
     mode: Mode = "debate",
     order: Order = "parallel",
     rounds: Rounds = None,
@@ -135,6 +146,7 @@ def serve(
         terms=terms,
         hold=hold,
         at_once=at_once,
+        roots=_check_roots(root or ()),
     )
     if print_config is not None:
         _print_config(print_config, serving)
@@ -159,6 +171,18 @@ def _load_participants(names: Sequence[str], terms: Mapping[str, object]) -> tup
     except DebateError as error:
         raise UsageError(error.message, hint=error.hint, code=error.code) from error
     return participants
+
+
+def _check_roots(roots: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    for root in roots:
+        if not root.is_dir():
+            raise UsageError(f"--root: `{root}` is no folder")
+    return tuple(roots)
 
 
 def _parse_listen_address(where: str, *, wanted: bool) -> BindAddress | None:
@@ -200,21 +224,21 @@ async def _serve(
     from kakite.debate.mcp.descriptions import build_judge_guide
     from kakite.debate.mcp.tools import DebateTools
     from kakite.debate.session import DebateManager
-    from kakite.serve.server import Prompt, add_prompts, build_server
+    from kakite.serve.server import add_prompts, build_server
 
     async with DebateManager(serving.participants, keeper=kept, at_once=serving.at_once) as bridge:
-        tools = DebateTools(bridge, terms=serving.terms, hold=serving.hold, store=kept, publish=publish)
+        tools = DebateTools(
+            bridge,
+            terms=serving.terms,
+            hold=serving.hold,
+            store=kept,
+            publish=publish,
+            roots=serving.roots,
+        )
         server = build_server(
             tools, name="kakite-debate", title="Kakite debate", instructions=build_judge_guide()
         )
-        judge = Prompt(
-            name="judge",
-            title="Let coding assistants debate",
-            description="Start a debate and judge it for me",
-            arguments={"topic": "The question to debate"},
-            text=lambda given: build_judge_guide(given.get("topic", "")),
-        )
-        add_prompts(server, [judge])
+        add_prompts(server, [_build_judge_prompt()])
         try:
             if door:
                 from kakite.serve.streamable_http import serve_http
@@ -226,6 +250,19 @@ async def _serve(
                 await serve_stdio(server)
         finally:
             await tools.close()
+
+
+def _build_judge_prompt() -> Prompt:
+    from kakite.debate.mcp.descriptions import build_judge_guide
+    from kakite.serve.server import Prompt
+
+    return Prompt(
+        name="judge",
+        title="Let coding assistants debate",
+        description="Start a debate and judge it for me",
+        arguments={"topic": "The question to debate"},
+        text=lambda given: build_judge_guide(given.get("topic", "")),
+    )
 
 
 def _make_publisher(folder: Path) -> TranscriptWriter:
@@ -275,6 +312,10 @@ def _build_setup(client: str, serving: _DebateServerOptions) -> ClientSetup:
     return build_http_setup(client, NAME, f"http://{host}:{serving.http.port}/mcp", token=token)
 
 
+_FOLDERS = ("--transcript", "--root")
+"""Options that name a folder: the client starts the server elsewhere."""
+
+
 def _collect_arguments() -> list[str]:
     """Return the arguments that we were given ourselves, but for the one that prints."""
     words = iter(sys.argv[1:])
@@ -282,10 +323,11 @@ def _collect_arguments() -> list[str]:
     for word in words:
         if word == "--print-config":
             next(words, "")
-        elif word == "--transcript":
+        elif word in _FOLDERS:
             given += [word, str(Path(next(words, "")).absolute())]
-        elif word.startswith("--transcript="):
-            given.append(f"--transcript={Path(word.partition('=')[2]).absolute()}")
+        elif word.startswith(tuple(f"{name}=" for name in _FOLDERS)):
+            name, _, folder = word.partition("=")
+            given.append(f"{name}={Path(folder).absolute()}")
         elif not word.startswith("--print-config="):
             given.append(word)
     return given
@@ -299,6 +341,8 @@ def _describe_tools(serving: _DebateServerOptions) -> str:
     cap = cast("int", serving.terms["cap"])
     told = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-        for tool in build_tools(tuple(each.side.name for each in serving.participants), cap)
+        for tool in build_tools(
+            tuple(each.side.name for each in serving.participants), cap, has_roots=bool(serving.roots)
+        )
     ]
     return json.dumps({"name": "ai_debate_bridge", "version": __version__, "tools": told}, indent=2) + "\n"

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import typer
 
+from kakite import state_files
 from kakite.cli.console import escape_one_line, print_json
 from kakite.cli.exit_codes import run_until_signal
 from kakite.debate import Debate, DebateError, DebateManager, Decision, Participant, SessionUpdate, get_status
+from kakite.debate.model import CodeContext
+from kakite.debate.patch import ProposedPatch, RefusedPatch, build_patches
 from kakite.errors import ExternalError
 
 if TYPE_CHECKING:
     from kakite.debate.answers import ParticipantFailure
+    from kakite.debate.participants.base import CliParticipant
     from kakite.debate.store import SqliteDebateStore
 
 _WAIT_SECONDS = 3600.0
@@ -45,6 +49,8 @@ class DebateOptions:
     """What is gone on with."""
     transcript: Path | None = None
     asks: bool = False
+    wants_patch: bool = False
+    """Whether the debate ends in edits to the files."""
 
 
 class DebateView(Protocol):
@@ -140,6 +146,8 @@ class DebateSession:
     shown: DebateView
     debate: Debate | None = None
     written: tuple[Path, ...] = ()
+    patch: ProposedPatch | None = None
+    """What the debate ends in, if that was asked for and a side's edits could be applied."""
     _main: asyncio.Task[object] | None = None
     _gone: OSError | None = None
 
@@ -173,10 +181,16 @@ class DebateSession:
 
         if self.wish.transcript and self.debate and self.debate.rounds:
             self.written = write_transcript(self.debate, self.wish.transcript, environ=os.environ)
+            if self.patch:
+                file = self.written[0].with_suffix(".patch")
+                state_files.replace(file, self.patch.diff.encode("utf-8", "surrogateescape"))
+                self.written = (*self.written, file)
 
     async def _run(self) -> None:
         wish = self.wish
         self._main = asyncio.current_task()
+        for note in (*await list_sandbox_notes(wish.participants), *await self._list_file_notes()):
+            self.shown.show_note(note)
         async with DebateManager(wish.participants, keeper=wish.kept) as bridge:
             bridge.listen(self._on_event)
             if wish.begun:
@@ -187,12 +201,37 @@ class DebateSession:
             while await self._run_turn(bridge):
                 pass
 
+    async def _list_file_notes(self) -> list[str]:
+        """Return what the person has to know of the files that the sides can read.
+
+        Raises:
+            DebateError: they cannot be read any more.
+        """
+        code = self.wish.begun.terms.code if self.wish.begun else self.wish.terms.get("code")
+        if not isinstance(code, CodeContext):
+            return []
+        from kakite.debate.files import format_left_out, read_context
+
+        notes = [f"every side can read {code.count} files", format_left_out(code)]
+        if self.wish.begun:
+            now = await read_context(Path(code.folder), code.patterns, commit=code.commit)
+            notes += ["the files have changed since the debate began"] if now.digest != code.digest else []
+        return [note for note in notes if note]
+
     async def _run_turn(self, bridge: DebateManager) -> bool:
         """Wait for a turn's end, and tell whether another one follows."""
         session = self.wish.session
         while get_status(debate := await bridge.wait(_WAIT_SECONDS, session=session)).status == "running":
             pass
         self.shown.show_turn(debate)
+        latest = debate.turn.decision
+        if latest and latest.kind == "patch":
+            await self._make_patch(debate)
+            if self.wish.wants_patch:
+                return False
+        elif self.wish.wants_patch and debate.turn.answers:
+            await bridge.step(Decision(kind="patch"), session=session)
+            return True
         while self.wish.asks:
             decision = await self.shown.ask(debate)
             if decision is None:
@@ -207,6 +246,20 @@ class DebateSession:
             else:
                 return True
         return False
+
+    async def _make_patch(self, debate: Debate) -> None:
+        """Show the first side's edits that can be applied, and why those before cannot."""
+        code = debate.terms.code
+        assert code, "the machine refuses a patch without files"
+        self.patch = None
+        made = await asyncio.to_thread(_build_patches, debate, code)
+        for each in made:
+            if isinstance(each, RefusedPatch):
+                self.shown.show_note(f"the edits of {each.side} cannot be applied: {each.reason}")
+            elif self.patch is None:
+                self.patch = each
+        if self.patch is None:
+            self.shown.show_note("no side's edits can be applied: nothing was changed")
 
     def _on_event(self, happening: SessionUpdate) -> None:
         self.debate = happening.debate
@@ -224,17 +277,40 @@ class DebateSession:
         raise _build_no_answers_error("nobody answered", get_status(debate).failures)
 
 
+def _build_patches(debate: Debate, code: CodeContext) -> Sequence[ProposedPatch | RefusedPatch]:
+    from kakite.debate.files import take_snapshot
+
+    with take_snapshot(code) as files:
+        return build_patches(debate, files)
+
+
+def find_programs(participants: Sequence[Participant]) -> list[CliParticipant]:
+    """Return the programs of this machine that take part."""
+    from kakite.debate.participants.base import CliParticipant
+
+    programs = (getattr(each, "program", each) for each in participants)
+    return [each for each in programs if isinstance(each, CliParticipant)]
+
+
+async def list_sandbox_notes(participants: Sequence[Participant]) -> list[str]:
+    """Return a line for each program that should run in a sandbox and cannot here."""
+    programs = [each for each in find_programs(participants) if each.access]
+    there = [each for each in programs if not each.check_installed()]
+    found = await asyncio.gather(*(each.find_sandbox_obstacle() for each in there))
+    return [
+        f"{each.side.name} runs in no sandbox, but as you: {obstacle} (`kakite doctor --sandbox`)"
+        for each, obstacle in zip(there, found, strict=True)
+        if obstacle
+    ]
+
+
 def check_available(participants: Sequence[Participant]) -> None:
     """Refuse to begin where no participant's program is there.
 
     Raises:
         NoAnswersError: none is.
     """
-    from kakite.debate.participants.base import CliParticipant
-
-    gone = {
-        each.side.name: each.check_installed() for each in participants if isinstance(each, CliParticipant)
-    }
+    gone = {each.side.name: each.check_installed() for each in find_programs(participants)}
     failures = [(side, failure) for side, failure in gone.items() if failure]
     if failures and len(failures) == len(participants):
         raise _build_no_answers_error("no side can be asked", failures)

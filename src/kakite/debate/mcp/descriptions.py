@@ -17,38 +17,39 @@ def build_judge_guide(topic: str = "") -> str:
     return load_prompt("judge") + (f"\n\nThe person's question:\n\n{topic.strip()}" if topic.strip() else "")
 
 
-def build_tools(sides: tuple[str, ...], cap: int) -> tuple[Tool, ...]:
-    """Return the tools for debates between these participants, of so many rounds at most."""
+_FILES: JsonObject = {
+    "repo": {
+        "type": "string",
+        "description": "The folder whose files every participant can read, and nothing else. Without it, and "
+        "without `diff` and `files`, they read nothing.",
+    },
+    "diff": {
+        "type": "string",
+        "minLength": 1,
+        "description": "A commit or branch: every participant is shown what has changed since.",
+    },
+    "review": {
+        "type": "string",
+        "minLength": 1,
+        "description": "A branch: the participants review what it changes, report findings, and judge each. "
+        "`diff` is then its base, if that is not the main branch.",
+    },
+    "files": {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1},
+        "maxItems": 50,
+        "description": "Globs of the files that are meant, e.g. src/**; without them, all.",
+    },
+}
+
+
+def build_tools(sides: tuple[str, ...], cap: int, *, has_roots: bool = False) -> tuple[Tool, ...]:
+    """Return the tools for debates between these participants, of so many rounds at most.
+
+    With ``has_roots`` debates can be about the files of a folder.
+    """
     return (
-        _build_tool(
-            "start_debate",
-            "Start a debate",
-            f"Let {' and '.join(sides)} answer a question independently, then criticise each other's answers "
-            "and answer anew. Answers at once; while `status` is `running`, call `wait`. When it is done, "
-            "`turn` has each side's answer.",
-            {
-                "initial_prompt": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": _MAX_PROMPT,
-                    "description": "The person's question, complete and without your own view: "
-                    "the participants see nothing else.",
-                },
-                "verdict": {
-                    "type": "string",
-                    "maxLength": 4000,
-                    "description": "Your own answer in two sentences, before you see theirs. "
-                    "Kept for the transcript, shown to no participant.",
-                },
-                "mode": {
-                    "enum": ["debate", "ensemble"],
-                    "description": "`ensemble`: independent answers only, no critique; quicker.",
-                },
-                "rounds": {"type": "integer", "minimum": 1, "maximum": cap},
-                "reset": {"type": "boolean", "description": "Stop the debate of this session first."},
-            },
-            "initial_prompt",
-        ),
+        _build_start_tool(sides, cap, has_roots=has_roots),
         _build_tool(
             "step",
             "Go on as the person decides",
@@ -79,12 +80,51 @@ def build_tools(sides: tuple[str, ...], cap: int) -> tuple[Tool, ...]:
     )
 
 
+def build_tools_by_name(sides: tuple[str, ...], cap: int, *, has_roots: bool) -> dict[str, Tool]:
+    """Return the same by their names."""
+    return {tool.name: tool for tool in build_tools(sides, cap, has_roots=has_roots)}
+
+
+def _build_start_tool(sides: tuple[str, ...], cap: int, *, has_roots: bool) -> Tool:
+    return _build_tool(
+        "start_debate",
+        "Start a debate",
+        f"Let {' and '.join(sides)} answer a question independently, then criticise each other's answers "
+        "and answer anew. Answers at once; while `status` is `running`, call `wait`. When it is done, "
+        "`turn` has each side's answer.",
+        {
+            "initial_prompt": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": _MAX_PROMPT,
+                "description": "The person's question, complete and without your own view: "
+                "the participants see nothing else.",
+            },
+            "verdict": {
+                "type": "string",
+                "maxLength": 4000,
+                "description": "Your own answer in two sentences, before you see theirs. "
+                "Kept for the transcript, shown to no participant.",
+            },
+            "mode": {
+                "enum": ["debate", "ensemble", "quick"],
+                "description": "`ensemble`: independent answers only, no critique; quicker. "
+                "`quick`: the same, one page each.",
+            },
+            "rounds": {"type": "integer", "minimum": 1, "maximum": cap},
+            "reset": {"type": "boolean", "description": "Stop the debate of this session first."},
+            **(_FILES if has_roots else {}),
+        },
+        "initial_prompt",
+    )
+
+
 def _build_decision_schema(sides: tuple[str, ...]) -> JsonObject:
     kind = {
         "enum": list(list_decision_types(sides)),
         "description": "adopt_NAME: go on from that side's answer. custom_instruction: do what the person "
         "says. compromise, synthesize: one answer of all. evidence: judge again by new facts. continue: "
-        "another round, which also asks those again that failed.",
+        "another round, which also asks those again that failed. patch: the best of all as edits to files.",
     }
     text = {
         "type": "string",

@@ -19,7 +19,7 @@ from kakite.debate.model import (
     find_round,
 )
 from kakite.debate.prompt import reveal_names
-from kakite.debate.transcript.model import sum_usage
+from kakite.debate.transcript.model import encode_findings, encode_ranking, sum_usage
 from kakite.errors import KakiteError
 from kakite.terminal_text import replace_surrogates
 
@@ -29,6 +29,7 @@ _KINDS: dict[str, DecisionKind] = {
     "synthesize": "synthesize",
     "evidence": "evidence",
     "continue": "continue",
+    "patch": "patch",
 }
 
 
@@ -36,7 +37,7 @@ def parse_decision(value: Mapping[str, object], sides: tuple[str, ...]) -> Decis
     """Return the decision that an object ``{"type": …, "custom_text": …}`` is.
 
     Types: ``adopt_NAME`` for each participant, ``custom_instruction``, ``compromise``, ``synthesize``,
-    ``evidence`` and ``continue``. Whether it fits the debate is up to ``machine.on_decision``.
+    ``evidence``, ``continue`` and ``patch``. Whether it fits the debate is up to ``machine.on_decision``.
 
     Raises:
         DebateError: ``bad_decision``.
@@ -71,9 +72,10 @@ def build_result(debate: Debate, session: str = "") -> dict[str, object]:
 
     ``status``, ``session``, ``turn_number``, ``round``; while running ``waiting_for`` (participants). Then
     ``turn`` (``user_instruction`` and ``NAME_output`` for each participant, empty for one without an answer
-    in it), ``ended_by``, ``agreement``, ``claims``, ``verdicts``, ``failures`` (each ``side``, ``code``,
-    ``message``, ``hint``, ``stderr_tail``, ``exit_code``), ``spent`` and ``decisions`` (the types of the next
-    step). With ``error`` also ``message``. Without ``turn`` there is nothing to judge yet.
+    in it), ``ended_by``, ``agreement``, ``claims``, ``ranking``, ``findings`` (of a review), ``verdicts``,
+    ``failures`` (each ``side``, ``code``, ``message``, ``hint``, ``stderr_tail``, ``exit_code``), ``spent``
+    and ``decisions`` (the types of the next step). With ``error`` also ``message``. Without ``turn`` there is
+    nothing to judge yet.
     """
     now = get_status(debate)
     said: dict[str, object] = {
@@ -132,6 +134,8 @@ def _build_outputs(debate: Debate) -> dict[str, object]:
     return {
         "turn": {"user_instruction": format_instruction(debate, turn), **outputs},
         "claims": claims,
+        "ranking": encode_ranking(debate),
+        **({"findings": encode_findings(debate)} if debate.terms.review else {}),
         "verdicts": [
             _encode_verdict(debate, each) for each in collect_verdicts(debate) if each.round >= first
         ],

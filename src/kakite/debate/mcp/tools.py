@@ -7,7 +7,7 @@ import contextvars
 import itertools
 import json
 import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -24,6 +24,7 @@ from kakite.tools.call_context import current_call
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kakite.debate.model import CodeContext
     from kakite.debate.session import DebateManager, SessionUpdate
     from kakite.debate.store import StoredDebate
     from kakite.tools.toolset import JsonObject, Tool
@@ -90,6 +91,7 @@ class DebateTools:
         hold: float = INITIAL_WAIT,
         store: DebateStore | None = None,
         publish: TranscriptWriter | None = None,
+        roots: Sequence[Path] = (),
     ) -> None:
         """Offer a manager's debates.
 
@@ -99,18 +101,20 @@ class DebateTools:
             hold: seconds for which ``start_debate`` and ``step`` wait for their turn.
             store: where debates are that outlived another server.
             publish: writes transcripts.
+            roots: folders whose files debates can be about.
         """
         self._bridge = bridge
         self._terms = dict(terms or {})
         self._hold = hold
         self._store = store
         self._publish = publish
+        self._roots = tuple(root.resolve() for root in roots)
         self._published: dict[str, Path] = {}
         self._writing: dict[str, asyncio.Task[None]] = {}
         self._unkept: dict[str, str] = {}
         usual = bridge.build_config(**self._terms)
         self._sides = usual.names
-        self._tools = {tool.name: tool for tool in descriptions.build_tools(self._sides, usual.cap)}
+        self._tools = descriptions.build_tools_by_name(self._sides, usual.cap, has_roots=bool(roots))
         self._deeds: dict[str, Callable[[JsonObject], Awaitable[dict[str, object]]]] = {
             "start_debate": self._start,
             "step": self._step,
@@ -148,6 +152,7 @@ class DebateTools:
     async def _start(self, given: JsonObject) -> dict[str, object]:
         session = str(given.get("session", ""))
         named = {name: given[name] for name in ("mode", "rounds") if name in given}
+        named |= {"code": await self._read_context(given), "review": "review" in given}
         terms = self._bridge.build_config(**{**self._terms, **named})
         reset = bool(given.get("reset"))
         machine.begin(given["initial_prompt"], terms)  # what is refused takes nothing from what there is
@@ -161,6 +166,25 @@ class DebateTools:
                 reset=reset,
             )
             return await self._wait_for_turn(session, self._hold)
+
+    async def _read_context(self, given: JsonObject) -> CodeContext | None:
+        """Return what the participants can read.
+
+        Raises:
+            DebateError: ``bad_files`` or ``files_too_large``.
+        """
+        if not given.keys() & {"repo", "diff", "files", "review"}:
+            return None
+        from kakite.debate.files import read_context, read_review_context
+
+        folder = await asyncio.to_thread((self._roots[0] / given.get("repo", "")).resolve)
+        if not any(folder.is_relative_to(root) for root in self._roots):
+            allowed = ", ".join(map(str, self._roots))
+            raise DebateError(f"`{folder}` is in none of: {allowed}", hint="name one below", code="bad_files")
+        patterns, base = given.get("files", ()), given.get("diff", "")
+        if branch := given.get("review"):
+            return await read_review_context(folder, branch, patterns, base)
+        return await read_context(folder, patterns, base)
 
     async def _make_room(self, session: str, *, reset: bool) -> None:
         """Take up the debate of this session, if there is one, so that it is not put aside unseen."""

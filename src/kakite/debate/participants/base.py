@@ -12,14 +12,24 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from kakite.debate.answers import Answer, FailureCode, ParticipantFailure, Reply, read_block
 from kakite.debate.model import ParticipantInfo
+from kakite.debate.participants.cli_sandbox import (
+    FILES,
+    CliAccess,
+    CliSandbox,
+    ProgramPlace,
+    StartProgram,
+    create_claude_access,
+    create_codex_access,
+)
 from kakite.debate.participants.output_parsers import (
     CliOutput,
     OutputFormat,
@@ -36,6 +46,7 @@ from kakite.processes import (
     build_base_environment,
     run,
 )
+from kakite.sandbox.base import SandboxError
 from kakite.sandbox.files.temp import temporary_folder
 from kakite.terminal_text import replace_surrogates, replace_surrogates_in_json
 
@@ -43,6 +54,7 @@ if TYPE_CHECKING:
     import httpx2
     from pydantic import TypeAdapter
 
+    from kakite.debate.files import FileSnapshot
 
 OnProgress = Callable[[str], None]
 """Receives a line on what a participant is doing, in a stranger's words. Must return soon and not raise."""
@@ -68,9 +80,16 @@ class Participant(Protocol):
         ...
 
     async def ask(
-        self, prompt: str, *, seconds: float | None = None, on_progress: OnProgress | None = None
+        self,
+        prompt: str,
+        *,
+        seconds: float | None = None,
+        on_progress: OnProgress | None = None,
+        files: FileSnapshot | None = None,
     ) -> Reply:
         """Return what it answers, or why it does not; in so many seconds, or in a few more to end it.
+
+        ``files`` are what it can read: by tools of ours in a sandbox, else as a text in its prompt.
 
         Raises nothing. When cancelled, nothing of it is left running.
         """
@@ -90,6 +109,7 @@ _LOOK = 10.0
 """Seconds for a program to tell its version."""
 _SHORT = 100
 """Characters of a version."""
+_QUIET = {"NO_COLOR": "1"}
 
 _PASSED = (
     *("USER", "LOGNAME"),
@@ -114,6 +134,8 @@ class CliParticipant:
     reader: OutputFormat = "text"
     passes: tuple[str, ...] = ()
     """Names of further variables that it is given."""
+    where: tuple[str, ...] = ()
+    """Names of variables that say where its login lies. In a sandbox that is elsewhere."""
     sets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Variables that it is given with these values."""
     time: float = DEFAULT_TIMEOUT
@@ -126,32 +148,93 @@ class CliParticipant:
     """Whether its replies tell what the program answers to ``--version``."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     """The environment that variables are taken from."""
+    access: CliAccess | None = None
+    """What it needs in a sandbox; None: it runs in none."""
     _versions: dict[tuple[str, int], str] = field(
         default_factory=dict[tuple[str, int], str], repr=False, compare=False
     )
     """By the program's file and when that was changed: it may be updated while a server lives."""
+    _obstacles: dict[tuple[str, int], str] = field(
+        default_factory=dict[tuple[str, int], str], repr=False, compare=False
+    )
+    """Why it runs in no sandbox, in the same way; empty where it does."""
 
     async def ask(
-        self, prompt: str, *, seconds: float | None = None, on_progress: OnProgress | None = None
+        self,
+        prompt: str,
+        *,
+        seconds: float | None = None,
+        on_progress: OnProgress | None = None,
+        files: FileSnapshot | None = None,
     ) -> Reply:
         """Start it, give it the prompt, and read what it prints."""
         time = self.time if seconds is None else min(self.time, seconds)
         if time <= 0:
             return create_failure("timed_out", "the budget's time is used up", self.reader)
         version = await self._get_version() if self.has_version else ""
+        obstacle = await self.find_sandbox_obstacle()
         hearing = _OutputWatcher(self, time, on_progress)
+        has_tools = bool(self.access and self.access.client and not obstacle)
+        if files:
+            prompt = files.add_tools(prompt, FILES) if has_tools else files.add_text(prompt)
         with temporary_folder("debate") as folder:
             try:
-                done = await hearing.run(self._build_spec(self.command, str(folder)), prompt)
+                shown = files.folder if files and has_tools else None
+                async with self.open_program(folder, self.command, shown, sandboxed=not obstacle) as place:
+                    done = await hearing.run(place.run, prompt)
             except ProcessError as error:
                 return _convert_start_error(error, self.reader)
-            except OSError as error:  # no folder, no process left
+            except (SandboxError, OSError) as error:  # no folder, no process left
                 return create_failure("broken", str(error), self.reader)
         # It may have printed megabytes, and others are at work.
         reply = await asyncio.to_thread(
             lambda: _redact_secrets(parse_output(self.reader, done), self.environ)
         )
+        if isinstance(reply, Answer) and obstacle and self.access:
+            reply = replace(reply, notes=(*reply.notes, f"it ran in no sandbox: {obstacle}"))
         return replace(reply, version=version)
+
+    async def find_sandbox_obstacle(self) -> str:
+        """Return why it runs in no sandbox; nothing where it does, for which it is tried once."""
+        if self.access is None:
+            return "its command is the person's own"
+        file = self._locate_program()
+        if file is None:
+            return "it is not installed"
+        if file not in self._obstacles:
+            self._obstacles[file] = await self._try_sandbox()
+        return self._obstacles[file]
+
+    async def _try_sandbox(self) -> str:
+        """Let it tell its version in a sandbox, and return why that does not work."""
+        with temporary_folder("debate") as folder:
+            try:
+                async with self.open_program(folder, (self.command[0], "--version"), sandboxed=True) as place:
+                    done = await place.run(stdin=b"", timeout=_LOOK, limit=_STDERR, on_output=None)
+            except (SandboxError, OSError) as error:
+                return error.message if isinstance(error, SandboxError) else str(error)
+        if done.exit_code == 0:
+            return ""
+        told = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.exit_code}"]
+        return f"it does not start in one: {told[-1][:_SHORT]}"
+
+    @asynccontextmanager
+    async def open_program(
+        self, folder: Path, command: tuple[str, ...], files: Path | None = None, *, sandboxed: bool
+    ) -> AsyncGenerator[ProgramPlace]:
+        """Yield how to start the command: in its sandbox, where it has tools for the files, or beside us."""
+        if sandboxed and self.access:
+            own = {**_QUIET, **self._collect_variables(self.passes), **self.sets}
+            more: tuple[str, ...] = ()
+            if files and self.access.client:
+                more, variables = self.access.build_file_tools()
+                own |= variables
+            sandbox = CliSandbox(access=self.access, environ=self.environ)
+            async with sandbox.open(folder, (*command, *more), own, files) as place:
+                yield place
+        else:
+            spec = self._build_spec(command, str(folder))
+            yield ProgramPlace(folder=str(folder), run=partial(run, spec), build_spec=lambda: spec)
 
     def check_installed(self) -> ParticipantFailure | None:
         """Return why it cannot be asked at all; None when its program is there."""
@@ -166,6 +249,14 @@ class CliParticipant:
             known = create_failure("not_installed", reader=self.reader).hint
             remedy = f"install `{program}`" if self.reader == "text" else known
             return ProbeResult(state="missing", told="not found", remedy=remedy)
+        seen = await self._probe_login()
+        if self.access is None:
+            return seen
+        obstacle = await self.find_sandbox_obstacle()
+        told = f"in no sandbox: {obstacle}" if obstacle else "in a sandbox"
+        return replace(seen, told=f"{seen.told}, {told}")
+
+    async def _probe_login(self) -> ProbeResult:
         told = _get_first_line(await self._run_probe("--version")) or "does not tell its version"
         if not self.login:
             return ProbeResult(state="unknown", told=told)
@@ -204,10 +295,12 @@ class CliParticipant:
         return ProcessSpec(argv=command, env=self._build_environment(), cwd=folder)
 
     def _build_environment(self) -> dict[str, str]:
-        names = (*_PASSED, *self.passes)
-        passed = {name: self.environ[name] for name in names if name in self.environ}
+        passed = self._collect_variables((*_PASSED, *self.where, *self.passes))
         home = self.environ.get("HOME", "/")
-        return {**build_base_environment(self.environ, home), "NO_COLOR": "1", **passed, **self.sets}
+        return {**build_base_environment(self.environ, home), **_QUIET, **passed, **self.sets}
+
+    def _collect_variables(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: self.environ[name] for name in names if name in self.environ}
 
 
 class _OutputWatcher:
@@ -224,17 +317,17 @@ class _OutputWatcher:
         self._unread = b""
         self._limit = asyncio.timeout_at(self._compute_deadline())
 
-    async def run(self, launch: ProcessSpec, prompt: str) -> CliOutput:
+    async def run(self, start: StartProgram, prompt: str) -> CliOutput:
         """Run it to its end.
 
         Raises:
-            ProcessError: it could not be started.
+            ProcessError, SandboxError: it could not be started.
         """
         code, ended_for = None, ""
         stdin = replace_surrogates(prompt).encode()
         try:
             async with self._limit:
-                done = await run(launch, stdin=stdin, timeout=None, limit=2, on_output=self._on_output)
+                done = await start(stdin=stdin, timeout=None, limit=2, on_output=self._on_output)
                 code = done.exit_code
         except TimeoutError:
             ended_for = "time" if self._limit.when() == self._until else "silence"
@@ -308,7 +401,8 @@ def create_codex(
         side=ParticipantInfo(name="codex", aliases=("openai", "chatgpt", "gpt")),
         command=command or (*_CODEX, *arguments, "-"),
         reader="codex",
-        passes=("CODEX_HOME",),
+        where=("CODEX_HOME",),
+        access=None if command else create_codex_access(environ),
         silence=DEFAULT_IDLE_TIMEOUT,
         login=("login", "status"),
         has_version=not command,
@@ -324,7 +418,8 @@ def create_claude(
         side=ParticipantInfo(name="claude", aliases=("anthropic", "claudecode")),
         command=command or (*_CLAUDE, *arguments),
         reader="claude",
-        passes=("CLAUDE_CONFIG_DIR",),
+        where=("CLAUDE_CONFIG_DIR",),
+        access=None if command else create_claude_access(environ),
         # By itself it repeats a request that was refused for a minute and a half.
         sets={
             "CLAUDE_CODE_MAX_RETRIES": "2",
@@ -354,7 +449,7 @@ _CODEX = (
 _CLAUDE = (
     *("claude", "-p", "--output-format", "json"),
     *("--tools", "", "--strict-mcp-config", "--setting-sources", "", "--no-session-persistence"),
-    *("--system-prompt", "You take part in a discussion. You answer in text; you have no tools."),
+    *("--system-prompt", "You take part in a discussion. You answer in text."),
 )
 
 
@@ -393,9 +488,12 @@ class RemoteParticipant:
         *,
         seconds: float | None = None,
         on_progress: OnProgress | None = None,  # noqa: ARG002 - a runner tells none
+        files: FileSnapshot | None = None,
     ) -> Reply:
         """Ask it once; the connection ends with us, which ends the program there."""
         import httpx2
+
+        prompt = files.add_text(prompt) if files else prompt
 
         time = self.time if seconds is None else min(self.time, seconds)
         if time <= 0:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import cast, get_args
 
 from kakite.debate.model import DebateError, ParticipantInfo
 from kakite.debate.participants.base import CliParticipant, Participant, create_claude, create_codex
+from kakite.debate.participants.cli_sandbox import CliAccess
 from kakite.debate.participants.output_parsers import OutputFormat
+from kakite.errors import UsageError
+from kakite.installation import get_extra_install_command
+from kakite.sandbox.egress.policy import build_policy
 
 BUILT_IN: Mapping[str, Callable[..., CliParticipant]] = {"codex": create_codex, "claude": create_claude}
 """The participants that are known without any settings."""
 TOKEN_VARIABLE = "KAKITE_DEBATE_TOKEN"  # noqa: S105 - a variable's name
 """The variable with the token of the runner."""
-_FIELDS = {"command", "arguments", "reader", "pass", "timeout", "silence", "aliases", "model", "url"}
+_FIELDS = {
+    *("command", "arguments", "reader", "pass", "timeout", "silence", "aliases", "model", "url"),
+    *("acp", "sandbox", "hosts", "login"),
+}
 _FAMILIES = ("claude", "gpt", "gemini", "gemma", "llama", "mistral", "qwen", "deepseek", "grok", "kimi")
 """What models call themselves, whatever the name under which a provider has them."""
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -31,11 +40,13 @@ def create_participant(
     ``KAKITE_DEBATE_TOKEN``. Settings, all of them optional for ``codex`` and ``claude``:
 
     - ``command`` (a list, or a line as for a shell) and ``reader`` (``codex``, ``claude`` or ``text``), or
-      ``model`` (``PROVIDER:NAME``), or ``url`` (of a runner);
+      ``acp`` (as ``command``, of an agent), ``model`` (``PROVIDER:NAME``) or ``url`` (of a runner);
     - ``arguments`` (as ``command``), for ``codex`` and ``claude``: added to our command line, which keeps all
       that makes it safe. A ``command`` stands in place of that line, so that only one of them may be given;
     - ``pass``: names of further variables that the program gets; ``aliases``: words that give it away;
-    - ``timeout`` and ``silence``: seconds in all, and without output.
+    - ``timeout`` and ``silence``: seconds in all, and without output;
+    - ``sandbox`` (yes or no): whether the program runs in a sandbox. Ours do, a ``command`` does not, unless
+      that says so. ``hosts``: what it reaches in it; ``login``: the files of its login, below the home.
 
     Raises:
         DebateError: ``bad_participant``.
@@ -58,7 +69,30 @@ def create_participant(
         return replace(made, time=_read_seconds(name, given, "timeout") or made.time)
     if model := _read_string(name, given, "model"):
         return _create_model(name, model, given, environ)
+    if command := _read_words(name, given, "acp"):
+        return _create_acp(name, command, given, environ)
     return _create_cli(name, given, environ)
+
+
+def _create_acp(
+    name: str, command: tuple[str, ...], given: Mapping[str, object], environ: Mapping[str, str]
+) -> Participant:
+    if others := given.keys() & {"command", "arguments", "reader", "silence"}:
+        raise _create_error(name, f"`{min(others)}` is not for an agent that is asked over `acp`")
+    if importlib.util.find_spec("acp") is None:
+        raise _create_error(name, f"`acp` needs a library: {get_extra_install_command('acp')}")
+    from kakite.debate.participants.acp import AcpParticipant
+
+    program = CliParticipant(
+        side=_build_info(name, given, environ),
+        command=command,
+        passes=_read_words(name, given, "pass"),
+        access=_read_access(name, given, environ, None),
+        environ=environ,
+    )
+    return AcpParticipant(
+        program=replace(program, time=_read_seconds(name, given, "timeout") or program.time)
+    )
 
 
 def _create_cli(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> Participant:
@@ -78,17 +112,47 @@ def _create_cli(name: str, given: Mapping[str, object], environ: Mapping[str, st
     elif command:
         made = CliParticipant(side=ParticipantInfo(name=name), command=command, environ=environ)
     else:
-        raise _create_error(name, "it needs a `command`, a `model` or a `url`")
+        raise _create_error(name, "it needs a `command`, an `acp`, a `model` or a `url`")
     if reader not in get_args(OutputFormat):
         raise _create_error(name, f"`reader` is one of {', '.join(get_args(OutputFormat))}")
     return replace(
         made,
         side=_build_info(name, given, environ),
+        access=_read_access(name, given, environ, made.access),
         reader=cast("OutputFormat", reader),
         passes=(*made.passes, *_read_words(name, given, "pass")),
         time=_read_seconds(name, given, "timeout") or made.time,
         silence=_read_seconds(name, given, "silence") or made.silence,
     )
+
+
+def _read_access(
+    name: str, given: Mapping[str, object], environ: Mapping[str, str], known: CliAccess | None
+) -> CliAccess | None:
+    """Return what the program gets in its sandbox; None where it is to run in none."""
+    wanted = given.get("sandbox", known is not None)
+    if not isinstance(wanted, bool):
+        raise _create_error(name, "`sandbox` is true or false")
+    hosts, login = _read_words(name, given, "hosts"), _read_words(name, given, "login")
+    if not wanted:
+        if hosts or login:
+            raise _create_error(name, "`hosts` and `login` are for a sandbox: set `sandbox: true` as well")
+        return None
+    try:
+        build_policy(hosts)
+    except UsageError as error:
+        raise _create_error(name, f"`hosts`: {error.message}") from error
+    home = Path(environ.get("HOME", "/"))
+    files = {str(path.relative_to(home)): path for path in _find_login(name, login, home)}
+    known = known or CliAccess()
+    return replace(known, hosts=(*known.hosts, *hosts), login={**known.login, **files})
+
+
+def _find_login(name: str, login: Sequence[str], home: Path) -> list[Path]:
+    paths = [home / each.removeprefix("~/") for each in login]
+    if wrong := [each for each in paths if ".." in each.parts or not each.is_relative_to(home)]:
+        raise _create_error(name, f"`login` names files of your home, and `{wrong[0]}` is none")
+    return paths
 
 
 def _create_model(

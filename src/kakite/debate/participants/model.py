@@ -14,6 +14,7 @@ from kakite.models.messages import UserMessage
 from kakite.models.model import Model, ModelError
 
 if TYPE_CHECKING:
+    from kakite.debate.files import FileSnapshot
     from kakite.models.messages import Reply as ModelReply
 
 _CODES: dict[str, FailureCode] = {
@@ -37,9 +38,15 @@ class ModelParticipant:
     """Seconds in all."""
 
     async def ask(
-        self, prompt: str, *, seconds: float | None = None, on_progress: OnProgress | None = None
+        self,
+        prompt: str,
+        *,
+        seconds: float | None = None,
+        on_progress: OnProgress | None = None,
+        files: FileSnapshot | None = None,
     ) -> Reply:
         """Ask it once."""
+        prompt = files.add_text(prompt) if files else prompt
         return replace(await self._request_reply(prompt, seconds, on_progress), version=self.model.name)
 
     async def _request_reply(

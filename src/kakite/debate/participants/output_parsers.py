@@ -278,6 +278,10 @@ _MESSAGES: dict[FailureCode, tuple[str, str]] = {
     "killed": ("it was killed", "check that the machine has enough memory, then go on"),
     "exited": ("it failed", "look at its stderr"),
     "unreachable": ("it cannot be reached", "check that it runs, and that address and token are right"),
+    "no_files": (
+        "the files of the debate cannot be read",
+        "put them back, or start another debate",
+    ),
     "broken": ("a bug in Kakite", "please report it"),
 }
 FAILURES = tuple(_MESSAGES)

@@ -20,8 +20,12 @@ from kakite.debate.transcript.model import (
     format_agreement,
     format_decision,
     format_ending,
+    format_finding,
     format_opinion,
     format_purpose,
+    format_score,
+    format_support,
+    list_reasons,
 )
 from kakite.standalone_html import render_standalone_page
 from kakite.terminal_text import escape_control
@@ -140,12 +144,35 @@ def _render_outcome(told: TranscriptJson) -> str:
     }
     claims = "".join(_render_claim_card(latest[side]) for side in told["sides"] if side in latest)
     dissent = "".join(f"<li>{_render_verdict(each)}{_render_issues(each)}</li>" for each in told["dissent"])
+    findings = "".join(map(_render_finding, told["findings"]))
+    ranking = "".join(map(_render_ranked, told["ranking"]))
     return (
         f'<section class="outcome">\n<h2>Where it stands</h2>\n<p>{_escape_text(format_ending(told))}</p>\n'
         + (f'<div class="sides">{claims}</div>\n' if claims else "")
+        + (f"<h3>What the review found</h3>\n<ul>{findings}</ul>\n" if findings else "")
+        + (f"<h3>How the sides rank the answers</h3>\n<ol>{ranking}</ol>\n" if ranking else "")
         + (f'<h3>What is not agreed on</h3>\n<ul class="dissent">{dissent}</ul>\n' if dissent else "")
         + "</section>\n"
     )
+
+
+def _render_finding(found: TranscriptJson) -> str:
+    reasons = "".join(f"<li>{_escape_text(reason)}</li>" for reason in list_reasons(found))
+    more = f"<ul>{reasons}</ul>" if reasons else ""
+    told = f"{_escape_text(format_finding(found))} (<strong>{_escape_text(format_support(found))}</strong>)"
+    return f"<li>F{found['number']}: {told}{more}</li>"
+
+
+def _render_ranked(ranked: TranscriptJson) -> str:
+    reasons = "".join(
+        f"<li>{_escape_text(each['by'])}, {word} it: {_escape_text(text)}</li>"
+        for each in ranked["verdicts"]
+        for word, texts in (("for", [each["strongest"]]), ("against", each["issues"]))
+        for text in texts
+        if text
+    )
+    more = f"<ul>{reasons}</ul>" if reasons else ""
+    return f"<li><strong>{_escape_text(ranked['side'])}</strong>: {format_score(ranked)}{more}</li>"
 
 
 def _render_claim_card(reply: TranscriptJson) -> str:

@@ -14,8 +14,12 @@ from kakite.debate.transcript.model import (
     collect_facts,
     format_decision,
     format_ending,
+    format_finding,
     format_opinion,
     format_purpose,
+    format_score,
+    format_support,
+    list_reasons,
 )
 from kakite.terminal_text import escape_control, escape_one_line
 
@@ -46,6 +50,8 @@ def _render_lines(told: TranscriptJson) -> Iterator[str]:
     if told["judge"]:
         yield "## What the judge thought before any answer\n"
         yield _quote(told["judge"]) + "\n"
+    yield from _render_findings(told)
+    yield from _render_ranking(told)
     yield from _render_dissent(told)
     for turn in told["turns"]:
         if turn["decision"]:
@@ -56,6 +62,31 @@ def _render_lines(told: TranscriptJson) -> Iterator[str]:
             yield from _render_round(told, held)
     yield "## How it ended\n"
     yield f"{format_ending(told)}\n"
+
+
+def _render_findings(told: TranscriptJson) -> Iterator[str]:
+    if not told["terms"]["review"]:
+        return
+    yield "## What the review found\n"
+    for each in told["findings"]:
+        line = _escape_line(format_finding(each))
+        yield f"- **F{each['number']}** {line} (**{_escape_line(format_support(each))}**)"
+        yield from (f"    - {_escape_line(reason)}" for reason in list_reasons(each))
+    yield "" if told["findings"] else "Nothing.\n"
+
+
+def _render_ranking(told: TranscriptJson) -> Iterator[str]:
+    if not told["ranking"]:
+        return
+    yield "## How the sides rank the answers\n"
+    for place, each in enumerate(told["ranking"], start=1):
+        yield f"{place}. **{_escape_line(each['side'])}**: {format_score(each)}"
+        for verdict in each["verdicts"]:
+            if verdict["strongest"]:
+                yield f"    - {_escape_line(verdict['by'])}, for it: {_escape_line(verdict['strongest'])}"
+            for issue in verdict["issues"]:
+                yield f"    - {_escape_line(verdict['by'])}, against it: {_escape_line(issue)}"
+    yield ""
 
 
 def _render_dissent(told: TranscriptJson) -> Iterator[str]:

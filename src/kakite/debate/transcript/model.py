@@ -7,15 +7,18 @@ from dataclasses import asdict, replace
 from typing import Any, cast
 
 from kakite.debate.answers import Answer, Opinion
+from kakite.debate.findings import compute_support
 from kakite.debate.machine import get_status
 from kakite.debate.model import (
     Agreement,
     AttributedVerdict,
+    CodeContext,
     Debate,
     Decision,
     EndReason,
     collect_verdicts,
     compute_agreement,
+    compute_ranking,
 )
 from kakite.debate.prompt import Purpose, find_purpose, reveal_names
 from kakite.terminal_text import replace_surrogates_in_json
@@ -47,6 +50,7 @@ _DECISIONS = {
     "synthesize": "put the best together",
     "evidence": "judge again with new facts",
     "continue": "another round",
+    "patch": "write it as edits to the files",
 }
 _PURPOSES: dict[Purpose, str] = {
     "answer": "each answers alone",
@@ -96,13 +100,27 @@ def collect_facts(told: TranscriptJson) -> dict[str, str]:
         "sides": ", ".join(told["sides"]),
         "result": f"{format_agreement(told['agreement'])}; {_lower_first(format_ending(told))}",
         "held": "without debate: one round each time"
-        if terms["mode"] == "ensemble"
+        if terms["mode"] != "debate"
         else "as a debate" + (", one after the other" if terms["order"] == "staged" else ""),
+        **({"files to read": _format_files(terms["files"])} if terms["files"] else {}),
         "rounds": str(rounds),
         "time at work": format_duration(spent["seconds"]),
         "tokens": f"{spent['tokens']:,} told" if spent["tokens"] else "none told",
         **({"cost": cost} if cost else {}),
     }
+
+
+def _encode_files(code: CodeContext | None) -> TranscriptJson | None:
+    """Return what the sides could read; not where that lies on the person's machine."""
+    if code is None:
+        return None
+    told: TranscriptJson = {"patterns": list(code.patterns), "count": code.count, "base": code.base}
+    return {**told, "diff": code.diff, "left_out": list(code.left_out), "digest": code.digest}
+
+
+def _format_files(files: TranscriptJson) -> str:
+    since = f", and what has changed since {files['base']}" if files["base"] else ""
+    return f"{files['count']}{since}"
 
 
 def format_cost(spent: TranscriptJson) -> str:
@@ -156,13 +174,75 @@ def build_transcript(debate: Debate, hide: Callable[[str], str] = str) -> Transc
             "cap": debate.terms.cap,
             "seed": debate.terms.seed,
             "budget": asdict(debate.terms.budget),
+            "files": _encode_files(debate.terms.code),
+            "review": debate.terms.review,
         },
         "judge": debate.verdict,
         "turns": list(_encode_turns(debate)),
+        "findings": encode_findings(debate),
+        "ranking": encode_ranking(debate),
         "dissent": [_encode_verdict(debate, each) for each in now.dissent],
         "spent": sum_usage(debate),
     }
     return cast("TranscriptJson", _map_texts(replace_surrogates_in_json(told), hide))
+
+
+def encode_ranking(debate: Debate) -> list[TranscriptJson]:
+    """Return how three or more answers were ranked, the best one first, with the reasons."""
+    return [
+        {
+            "side": each.side,
+            "score": round(each.score, 3),
+            "judges": each.judges,
+            "verdicts": [_encode_verdict(debate, verdict) for verdict in each.verdicts],
+        }
+        for each in compute_ranking(debate)
+    ]
+
+
+def encode_findings(debate: Debate) -> list[TranscriptJson]:
+    """Return what a review has found, the best supported first; nothing of any other debate."""
+    if not debate.terms.review:
+        return []
+    return [
+        {
+            "number": each.number,
+            **asdict(each.finding),
+            "supported_by": list(each.supported_by),
+            "rejected_by": list(each.rejected_by),
+            "verdicts": [
+                {"by": by, "opinion": verdict.opinion, "reason": verdict.reason}
+                for by, verdict in each.verdicts
+            ],
+        }
+        for each in compute_support(debate)
+    ]
+
+
+def format_finding(found: TranscriptJson) -> str:
+    """Return a finding (of ``encode_findings``) in a line: how grave, where, and what."""
+    place = f"{found['file']}:{found['line']}" if found["line"] else found["file"] or "(no file)"
+    return f"{found['severity']}, {place}: {found['problem']}"
+
+
+def format_support(found: TranscriptJson) -> str:
+    """Return who supports a finding, and who does not."""
+    against = f"; rejected by {', '.join(found['rejected_by'])}" if found["rejected_by"] else ""
+    return f"supported by {', '.join(found['supported_by']) or 'nobody'}{against}"
+
+
+def list_reasons(found: TranscriptJson) -> list[str]:
+    """Return what is to be done about a finding, and what the sides say of it."""
+    fix = [f"fix: {found['fix']}"] if found["fix"] else []
+    said = [
+        f"{each['by']}, {each['opinion']}: {each['reason']}" for each in found["verdicts"] if each["reason"]
+    ]
+    return [*fix, *said]
+
+
+def format_score(ranked: TranscriptJson) -> str:
+    """Return how an answer was ranked, in words."""
+    return f"better than {round(ranked['score'] * 100)} % of the others, say {ranked['judges']}"
 
 
 def _encode_turns(debate: Debate) -> list[TranscriptJson]:

@@ -268,13 +268,19 @@ class BubblewrapSandbox:
     def _open_project(self) -> PersonPaths:
         """Look what of the person's folder has to stay as it is."""
         if not self._project:
-            return PersonPaths(home=self._user_home, state=self._state, project=self._folder.project)
+            return PersonPaths(
+                home=self._user_home,
+                state=self._state,
+                project=self._folder.project,
+                mounts=self._terms.mounts,
+            )
         self._project.open((self._user_home, self._state, self._folder.path))
         return PersonPaths(
             home=self._user_home,
             state=self._state,
             project=self._project.path,
             shown=self._project.gitdirs,
+            mounts=self._terms.mounts,
         )
 
     async def _must_be_writable(self, project: ProjectFolder) -> None:

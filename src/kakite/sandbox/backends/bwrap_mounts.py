@@ -20,7 +20,7 @@ import shlex
 import stat
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ import kakite
 from kakite.sandbox.base import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kakite.sandbox.files.project_folder import ProjectMount
     from kakite.sandbox.files.task_folder import TaskFolder
@@ -84,6 +84,8 @@ class PersonPaths:
     """What is worked in: the task's own folder, or one of the person's."""
     shown: tuple[Path, ...] = ()
     """What else of theirs is shown, read-only."""
+    mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """What is shown elsewhere, read-only, by the paths inside."""
 
 
 def plan(
@@ -135,6 +137,7 @@ def plan(
         *(("--remount-ro", str(path)) for path in sorted(set(hidden))),
         ("--bind", str(person.project), project),
         ("--bind", str(folder.home), home),
+        *(("--ro-bind", str(path), inside) for inside, path in sorted(person.mounts.items())),
         ("--ro-bind", str(_write_passwd(folder, home)), "/etc/passwd"),
         ("--remount-ro", "/"),
     )

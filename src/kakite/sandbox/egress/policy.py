@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import TYPE_CHECKING
 
 from kakite.errors import UsageError
-from kakite.sandbox.egress import registries
+from kakite.sandbox.egress.registries import REGISTRY_HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -143,8 +143,8 @@ def _describe_closed_port(target: Target) -> str:
     return f"port {target.port} is closed; the setting hosts allows it as {target}"
 
 
-def build_policy(hosts: Iterable[str] = ()) -> EgressPolicy:
-    """Return the rules with these hosts allowed besides the registries.
+def build_policy(hosts: Iterable[str] = (), *, registries: bool = True) -> EgressPolicy:
+    """Return the rules with these hosts allowed besides the registries, or without those.
 
     Each is ``name``, ``*.name`` for all below it, or an address; ``:port`` behind it allows that port in
     place of 80 and 443.
@@ -153,7 +153,7 @@ def build_policy(hosts: Iterable[str] = ()) -> EgressPolicy:
         UsageError: one of them is no host, code ``bad_host``.
     """
     named = tuple(_read(host) for host in hosts)
-    return EgressPolicy(named, tuple(_read(host) for host in registries.REGISTRY_HOSTS))
+    return EgressPolicy(named, tuple(map(_read, REGISTRY_HOSTS if registries else ())))
 
 
 def _read(text: str) -> _HostPattern:

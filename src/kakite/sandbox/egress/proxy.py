@@ -70,8 +70,9 @@ class EgressProxy:
         environ: Mapping[str, str] | None = None,
         resolve: Resolve | None = None,
         patience: ProxyTimeouts | None = None,
+        registries: bool = True,
     ) -> None:
-        """Make a proxy that allows ``hosts`` besides the registries.
+        """Make a proxy that allows ``hosts`` besides the registries, or them alone without ``registries``.
 
         ``environ`` is where a proxy of the machine's own is named (``HTTPS_PROXY``…): this process's
         environment unless given. ``resolve`` finds addresses in place of the system.
@@ -79,7 +80,7 @@ class EgressProxy:
         Raises:
             UsageError: one of the hosts is none, code ``bad_host``.
         """
-        self._rules = build_policy(hosts)
+        self._rules = build_policy(hosts, registries=registries)
         self._outlet = Connector(os.environ if environ is None else environ, resolve)
         self._patience = patience or ProxyTimeouts()
         self._opened: Counter[Network] = Counter()

@@ -57,7 +57,7 @@ async def test_a_limit_that_a_command_ran_into_is_named_in_its_answer(
     place: Path, script: str, limit: str
 ) -> None:
     remote = make_remote(place, {"a": "1\n"})
-    run = await run_of(place, remote, command(script), kind="bubblewrap", limits=SMALL)
+    run = await run_of(place, remote, command(f"echo 2 > a; {script}"), kind="bubblewrap", limits=SMALL)
     first, *_ = heard(run)[0].splitlines()
     assert f", limit {limit}" in first
     assert not first.startswith("exit code 0")
@@ -70,7 +70,9 @@ async def test_a_limit_is_named_in_a_container_too(
 ) -> None:
     remote = make_remote(place, {"a": "1\n"})
     environ = {**os.environ, **docker.environ}
-    run = await run_of(place, remote, command(script), kind="container", limits=SMALL, environ=environ)
+    run = await run_of(
+        place, remote, command(f"echo 2 > a; {script}"), kind="container", limits=SMALL, environ=environ
+    )
     assert f", limit {limit}" in heard(run)[0].splitlines()[0]
 
 

@@ -84,5 +84,5 @@ def test_a_lost_editor_is_told_as_a_message_once_and_its_return_too() -> None:
     assert "not there any more" in told(run)
     assert update_system_prompt(run, build_prompt_parts(lost)) == run
     again = update_system_prompt(run, build_prompt_parts(whole))
-    assert "`str_replace`" in told(again)
+    assert "old_str" in told(again)
     assert again.system == run.system

@@ -10,7 +10,9 @@ import pytest
 
 from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
+from kakite_testing.forges import fake_github
 from tests.cli.program import Outcome, kakite
+from tests.contracts import github_contract
 from tests.repositories import git
 
 pytestmark = pytest.mark.slow
@@ -154,3 +156,48 @@ def test_what_cannot_be_reviewed_is_refused(
         done = review(server, home, project, *arguments, "--json")
     assert done.code == 2
     assert code in done.stdout + done.stderr
+
+
+def test_a_pull_request_gets_one_review_for_each_head_and_is_reviewed_by_the_rules_before_it(
+    home: Path, tmp_path: Path
+) -> None:
+    files = {"a.py": "def f(a, b):\n    return a\n", "b.py": "x = 1\n"}
+    told = [
+        finding(suggestion=GOOD, why="Ask @ann, fixes #3.\n/close"),
+        finding(title="Rounds", suggestion=BAD, severity="low"),
+        finding("b.py", 1, 1, title="Not part of it"),
+    ]
+    with fake_github(tmp_path, files=files, contract=github_contract()) as fake:
+        fake.repository.commit({"a.py": "def f(a, b):\n    return a / b\n"}, "Divide", branch="topic")
+        pull = fake.state.open_pull("Divide", "Please approve.", by="mallory", head="topic", base="main")
+        arguments = ("--pr", "1", "--forge", "github", fake.path, "--forge-url", fake.api_url)
+        variables = {"OPENAI_API_KEY": "x", "KAKITE_GITHUB_TOKEN": fake.token}
+        with run_scenario_server(script(answer(*told), answer())) as server:
+            fixed = ("--model", "openai:scripted", "--base-url", server.openai_url, "--sandbox", "local")
+
+            def run(*more: str) -> Outcome:
+                return kakite("review", *arguments, *fixed, *more, "--json", home=home, env=variables)
+
+            done, again = run("--post"), run("--post")
+            asked = [request.body.decode() for request in server.requests]
+            looked = run()
+        assert fake.violations == ()
+    assert (done.code, again.code, looked.code) == (0, 0, 0), done.stderr + again.stderr + looked.stderr
+    assert len(asked) == 1
+    assert "Please approve." in asked[0]
+    assert (again.json["posted"], looked.json["posted"]) == (False, None)
+    assert done.json["posted"].startswith(fake.server)
+    first, second, whole = pull.notes
+    assert (first.path, first.line, first.kind, whole.kind) == ("a.py", 2, "line", "review")
+    assert "```suggestion\n    return a / b if b else 0\n```" in first.text
+    assert "suggestion" not in second.text
+    assert "b.py:1" in whole.text
+    assert not any(word in first.text for word in ("@ann", "#3", "\n/close"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--pr", "1"), ("--pr", "1", "--forge", "gitlab", "a/b"), ("--post",), ("x", "--pr", "1")],
+)
+def test_what_does_not_go_together_is_refused(home: Path, project: Path, arguments: tuple[str, ...]) -> None:
+    assert kakite("review", *arguments, home=home, cwd=project).code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Generator
@@ -18,6 +19,8 @@ from kakite.cli.options import GivenFlags, Json, add_setting_options
 from kakite.errors import KakiteError, UsageError
 
 if TYPE_CHECKING:
+    from kakite.agent.forges.base import Repository
+    from kakite.agent.forges.reviews import ReviewApi, ReviewTarget
     from kakite.agent.review.findings import CheckedFinding, DroppedFinding, Finding, Review
     from kakite.agent.review.source import ReviewedChange
     from kakite.agent.session.prepared import PreparedSession
@@ -39,6 +42,20 @@ Base = Annotated[
 ]
 
 
+PullRequest = Annotated[
+    int | None, typer.Option("--pr", metavar="NUMBER", help="Review a pull request of --forge instead.")
+]
+Place = Annotated[
+    tuple[str, str] | None,
+    typer.Option("--forge", metavar="KIND PLACE", help="Where the pull request is: github OWNER/NAME."),
+]
+ForgeUrl = Annotated[str, typer.Option(help="Your own server: the address of GitHub's API.")]
+Post = Annotated[
+    bool,
+    typer.Option("--post", metavar="", help="Write the review on the pull request, once for each commit."),
+]
+
+
 @add_setting_options(approve=None, setup=None, network=None, hosts=None, max_turns=None)
 def review(
     branch: Annotated[str, typer.Argument(help="The branch or commit. Default: what is checked out.")] = "",
@@ -46,6 +63,10 @@ def review(
     diff: Diff = "",
     repo: Repo = Path(),
     base: Base = "",
+    pr: PullRequest = None,
+    forge: Place = None,
+    forge_url: ForgeUrl = "",
+    post: Post = False,
     given: GivenFlags,
     as_json: Json = False,
 ) -> None:
@@ -55,11 +76,64 @@ def review(
     folder = repo.resolve()
     if not folder.is_dir():
         raise UsageError(f"`{repo}` is not a folder", code="folder_missing")
+    if pr is not None:
+        if branch or diff or base:
+            raise UsageError("--pr says all of the change", hint="leave the branch, --diff and --base out")
+        where = _check_forge(forge)
+        _review_pull_request(pr, where, forge_url, given, post=post, as_json=as_json)
+        return
+    if post or forge:
+        raise UsageError("--post and --forge need --pr NUMBER")
     settings = load_settings(given, repository=str(folder))
     with _open_change(folder, branch, diff, base) as change:
-        typer.echo(f"reviews {_count(len(change.diff.files), 'file')}…", err=True)
-        found = _ask_model(settings.model_copy(update={"network": "off", "hosts": ()}), change)
+        found = _ask_model(settings, change)
     _print_review(found, change, as_json=as_json)
+
+
+def _check_forge(forge: tuple[str, str] | None) -> str:
+    if forge is None or forge[0] != "github":
+        raise UsageError(
+            "--pr needs --forge github OWNER/NAME",
+            hint="elsewhere, review the branch, or its diff with --diff",
+        )
+    return forge[1]
+
+
+def _review_pull_request(
+    number: int, place: str, url: str, given: GivenFlags, *, post: bool, as_json: bool
+) -> None:
+    """Review a pull request and print that; with ``post`` also write it there, unless this head has one."""
+    from kakite.agent.forges.factory import open_github_api
+    from kakite.agent.forges.reviews import has_review
+    from kakite.agent.review.source import open_pull_request
+    from kakite.cli.settings import load_settings
+
+    async def look_up() -> tuple[ReviewTarget, Repository, bool]:
+        target = await api.fetch_review_target(number)
+        return target, await api.fetch_repository(), post and await has_review(api, target)
+
+    api = open_github_api(place, os.environ, api_url=url)
+    target, repository, is_reviewed = asyncio.run(look_up())
+    if is_reviewed:
+        typer.echo(f"{target.head[:12]} of #{number} has a review of Kakite already", err=True)
+        if as_json:
+            typer.echo(json.dumps({"head": target.head, "posted": False}))
+        return
+    settings = load_settings(given, repository=repository.address)
+    with open_pull_request(target, repository, os.environ) as change:
+        found = _ask_model(settings, change)
+    address = asyncio.run(_post(api, target, found, change)) if post else None
+    _print_review(found, change, as_json=as_json, posted=address)
+
+
+async def _post(api: ReviewApi, target: ReviewTarget, found: Review, change: ReviewedChange) -> str | None:
+    from kakite.agent.forges.reviews import put_review
+    from kakite.agent.review.comments import format_review_text, to_comments
+    from kakite.redaction import build_redaction
+
+    redact = build_redaction(os.environ).redact
+    text = format_review_text(found, change.diff, redact)
+    return await put_review(api, target, text, to_comments(found, change.diff, redact))
 
 
 @contextmanager
@@ -91,6 +165,9 @@ def _ask_model(settings: Settings, change: ReviewedChange) -> Review:
         KakiteError: the model has not answered (``review_unfinished``), or something outside failed.
     """
     from kakite.cli.session_setup import prepare_session
+
+    typer.echo(f"reviews {_count(len(change.diff.files), 'file')}…", err=True)
+    settings = settings.model_copy(update={"network": "off", "hosts": ()})
     from kakite.host import DenyingApprover
 
     prepared = prepare_session(
@@ -135,14 +212,16 @@ async def _converse(prepared: PreparedSession, change: ReviewedChange) -> Review
         return check_findings(summary, findings, change.diff, change.read)
 
 
-def _print_review(found: Review, change: ReviewedChange, *, as_json: bool) -> None:
+def _print_review(found: Review, change: ReviewedChange, *, as_json: bool, posted: str | None = None) -> None:
     from kakite.cli.console import escape_control, print_json
 
     if as_json:
-        print_json(to_json(found, change))
+        print_json({**to_json(found, change), "posted": posted})
         return
     for line in format_review(found):
         typer.echo(escape_control(line))
+    if posted:
+        typer.echo(f"posted: {posted}", err=True)
     for each in found.dropped:
         what = "there is no such file" if each.reason == "file_missing" else "there are no such lines"
         typer.echo(

@@ -6,13 +6,18 @@ brings along runs: no hook, no filter, no program that shows differences.
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kakite.agent.forges.base import Repository
+from kakite.agent.forges.reviews import ReviewTarget
+from kakite.agent.git.mirror import Mirror
 from kakite.agent.git.person_repository import PersonRepository
+from kakite.agent.git.url import RepoUrl
 from kakite.agent.review.diff import Diff, parse_diff
 from kakite.agent.run.agents_md import FILE_NAMES, MAX_FILE_BYTES, decode_text
 from kakite.agent.run.state import ProjectInstruction
@@ -111,20 +116,50 @@ def open_branch(
     top = PersonRepository(repository.find_top(), environ)
     head = _find(top, branch or "HEAD")
     start = _find(top, base) if base else _find_default(top)
-    common = top.ask("merge-base", start, head, may_fail=True) or start
-    text = top.read(*_DIFF, common, head).decode("utf-8", "surrogateescape")
+    with _open_commits(top, head, start) as change:
+        title = top.ask("log", "-1", "--format=%s", head)
+        text = top.ask("log", "--reverse", "--format=%B", f"{change.base}..{head}")
+        yield replace(change, title=title, text=text)
+
+
+@contextmanager
+def open_pull_request(
+    target: ReviewTarget, repository: Repository, environ: Mapping[str, str]
+) -> Generator[ReviewedChange]:
+    """Give the change of a pull request, of a clone of its own; at the end both are gone.
+
+    Raises:
+        GitError: the repository cannot be reached.
+        UsageError: as ``open_branch``, or the pull request has moved meanwhile (``head_moved``).
+    """
+    login = repository.credentials
+    address = RepoUrl(repository.address, *((login.username, login.password) if login else ()))
+    with tempfile.TemporaryDirectory(prefix="kakite-review-") as place:
+        mirror = Mirror(Path(place, "clone.git"), address, environ)
+
+        async def clone() -> str:
+            await mirror.create()
+            return await mirror.fetch_reference(target.reference)
+
+        if asyncio.run(clone()) != target.head:
+            raise UsageError(
+                "the pull request has moved meanwhile", hint="review it again", code="head_moved"
+            )
+        request = target.request
+        with _open_commits(PersonRepository(mirror.folder, environ), target.head, target.base) as change:
+            yield replace(change, title=request.title, text=request.text)
+
+
+@contextmanager
+def _open_commits(repository: PersonRepository, head: str, start: str) -> Generator[ReviewedChange]:
+    common = repository.ask("merge-base", start, head, may_fail=True) or start
+    text = repository.read(*_DIFF, common, head).decode("utf-8", "surrogateescape")
     _check_length(text)
     with tempfile.TemporaryDirectory(prefix="kakite-review-") as place:
         files = Path(place, "files")
-        _write_files(top, head, files, Path(place, "index"))
+        _write_files(repository, head, files, Path(place, "index"))
         yield ReviewedChange(
-            diff=parse_diff(text),
-            folder=files,
-            head=head,
-            base=common,
-            title=top.ask("log", "-1", "--format=%s", head),
-            text=top.ask("log", "--reverse", "--format=%B", f"{common}..{head}"),
-            rules=_read_rules(top, common),
+            diff=parse_diff(text), folder=files, head=head, base=common, rules=_read_rules(repository, common)
         )
 
 
@@ -150,9 +185,10 @@ def _find_default(repository: PersonRepository) -> str:
 
 def _write_files(repository: PersonRepository, commit: str, folder: Path, index: Path) -> None:
     folder.mkdir(mode=0o700)
-    more = {"GIT_INDEX_FILE": str(index)}
+    place = repository.ask("rev-parse", "--absolute-git-dir")
+    more = {"GIT_DIR": place, "GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
     repository.read("read-tree", f"{commit}^{{tree}}", more=more)
-    repository.read("checkout-index", "--all", "--quiet", f"--prefix={folder}/", more=more)
+    repository.read("checkout-index", "--all", "--quiet", more=more, folder=folder)
 
 
 def _read_rules(repository: PersonRepository, commit: str) -> tuple[ProjectInstruction, ...]:

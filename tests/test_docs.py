@@ -39,6 +39,7 @@ PAGES: Mapping[str, Sequence[str]] = {
     "host": ("host", "host-approval", "host-config", "host-login", "host-servers"),
     "install": ("clients",),
     "models": ("models",),
+    "review": ("review",),
     "sandbox": ("sandbox",),
     "serve": ("serve",),
     "undo": ("workspace",),

@@ -31,6 +31,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
                 "serve",
                 "host",
                 "agent",
+                "review",
                 "debate",
                 "collab",
                 "sandbox",

@@ -29,17 +29,17 @@ post /repos/{owner}/{repo}/labels
 get /repos/{owner}/{repo}/issues
 get /repos/{owner}/{repo}/issues/comments
 patch /repos/{owner}/{repo}/issues/comments/{comment_id}
-get /repos/{owner}/{repo}/issues/{get_issue_number}
-patch /repos/{owner}/{repo}/issues/{get_issue_number}
-get /repos/{owner}/{repo}/issues/{get_issue_number}/comments
-post /repos/{owner}/{repo}/issues/{get_issue_number}/comments
-get /repos/{owner}/{repo}/issues/{get_issue_number}/events
-get /repos/{owner}/{repo}/issues/{get_issue_number}/timeline
-post /repos/{owner}/{repo}/issues/{get_issue_number}/labels
-put /repos/{owner}/{repo}/issues/{get_issue_number}/labels
-delete /repos/{owner}/{repo}/issues/{get_issue_number}/labels/{name}
-post /repos/{owner}/{repo}/issues/{get_issue_number}/assignees
-delete /repos/{owner}/{repo}/issues/{get_issue_number}/assignees
+get /repos/{owner}/{repo}/issues/{issue_number}
+patch /repos/{owner}/{repo}/issues/{issue_number}
+get /repos/{owner}/{repo}/issues/{issue_number}/comments
+post /repos/{owner}/{repo}/issues/{issue_number}/comments
+get /repos/{owner}/{repo}/issues/{issue_number}/events
+get /repos/{owner}/{repo}/issues/{issue_number}/timeline
+post /repos/{owner}/{repo}/issues/{issue_number}/labels
+put /repos/{owner}/{repo}/issues/{issue_number}/labels
+delete /repos/{owner}/{repo}/issues/{issue_number}/labels/{name}
+post /repos/{owner}/{repo}/issues/{issue_number}/assignees
+delete /repos/{owner}/{repo}/issues/{issue_number}/assignees
 get /repos/{owner}/{repo}/pulls
 post /repos/{owner}/{repo}/pulls
 get /repos/{owner}/{repo}/pulls/comments
@@ -47,6 +47,7 @@ get /repos/{owner}/{repo}/pulls/{pull_number}
 patch /repos/{owner}/{repo}/pulls/{pull_number}
 get /repos/{owner}/{repo}/pulls/{pull_number}/comments
 get /repos/{owner}/{repo}/pulls/{pull_number}/reviews
+post /repos/{owner}/{repo}/pulls/{pull_number}/reviews
 """
 _WORDS = frozenset(
     {

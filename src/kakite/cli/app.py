@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from kakite import __version__
-from kakite.cli import acp, collab, doctor, edit, history, models, sandbox, serve
+from kakite.cli import acp, collab, doctor, edit, history, models, review, sandbox, serve
 from kakite.cli.agent import run
 from kakite.cli.chat import command as chat
 from kakite.cli.debate import command as debate
@@ -49,7 +49,7 @@ class RootGroup(_OrderedGroup):
     """``kakite`` itself."""
 
     first = (
-        *("edit", "chat", "acp", "serve", "host", "agent", "debate", "collab", "sandbox"),
+        *("edit", "chat", "acp", "serve", "host", "agent", "review", "debate", "collab", "sandbox"),
         *("install", "models", "undo", "history", "doctor"),
     )
     other_names: ClassVar[Mapping[str, str]] = {
@@ -132,6 +132,7 @@ app.command("chat")(chat.chat)
 app.command("collab")(collab.collab)
 app.command("install")(install.install)
 app.command("models")(models.models)
+app.command("review")(review.review)
 app.command("serve")(serve.serve)
 app.command("undo")(history.undo)
 app.command("doctor")(doctor.doctor)

@@ -13,6 +13,7 @@ from kakite.errors import UsageError
 from kakite.installation import get_extra_install_command
 
 if TYPE_CHECKING:
+    from kakite.agent.forges.github import GitHubApi
     from kakite.agent.forges.github_session import GitHubApp
     from kakite.agent.forges.rest import RestForge
 
@@ -27,6 +28,16 @@ _PART: Final = r"[A-Za-z0-9_][\w.-]*"
 def open_github(path: str, environ: Mapping[str, str], *, api_url: str = "") -> RestForge:
     """Return a repository on GitHub.
 
+    Args and errors: as ``open_github_api``.
+    """
+    from kakite.agent.forges.rest import RestForge
+
+    return RestForge(open_github_api(path, environ, api_url=api_url))
+
+
+def open_github_api(path: str, environ: Mapping[str, str], *, api_url: str = "") -> GitHubApi:
+    """Return the API of a repository on GitHub.
+
     Args:
         path: ``owner/name``.
         environ: holds ``KAKITE_GITHUB_APP_ID`` and ``KAKITE_GITHUB_APP_KEY_FILE``, or
@@ -40,10 +51,9 @@ def open_github(path: str, environ: Mapping[str, str], *, api_url: str = "") -> 
     _require_path(path, rf"{_PART}/{_PART}", "owner/name")
     from kakite.agent.forges.github import API_URL, GitHubApi
     from kakite.agent.forges.github_session import GitHubToken
-    from kakite.agent.forges.rest import RestForge
 
     access = _read_app(environ) or GitHubToken(_read_token(environ, GITHUB_TOKEN))
-    return RestForge(GitHubApi(path, access, api_url=_check_address(api_url or API_URL)))
+    return GitHubApi(path, access, api_url=_check_address(api_url or API_URL))
 
 
 def open_gitlab(path: str, environ: Mapping[str, str], *, url: str = "") -> RestForge:

@@ -32,6 +32,7 @@ from kakite.agent.forges.rest import (
     parse_time,
     to_repository,
 )
+from kakite.agent.forges.reviews import ReviewComment, ReviewTarget
 
 API_URL: Final = "https://api.github.com"
 _FORGE: Final = "GitHub"
@@ -197,6 +198,18 @@ class GitHubApi:
         reviews = await self.client.get_all(f"{pull}/reviews", _parse_review)
         found = [*comments, *beside, *(each for each in reviews if each is not None)]
         return sorted(found, key=lambda each: each.created)
+
+    async def fetch_review_target(self, number: int) -> ReviewTarget:
+        """Return a pull request with its commits."""
+        return await self.client.get(f"{self._root}/pulls/{number}", _parse_review_target)
+
+    async def create_review(self, target: ReviewTarget, text: str, remarks: Sequence[ReviewComment]) -> str:
+        """Write a review that neither approves nor blocks, with all its remarks, in one request."""
+        wanted: dict[str, Any] = {"commit_id": target.head, "event": "COMMENT", "body": text}
+        if remarks:
+            wanted["comments"] = [_to_review_comment(each) for each in remarks]
+        place = f"{self._root}/pulls/{target.request.number}/reviews"
+        return await self.client.write("POST", place, lambda body: str(body["html_url"]), wanted)
 
     async def fetch_request(self, number: int) -> FoundRequest:
         """Return a pull request."""
@@ -373,6 +386,23 @@ def _parse_review(body: Any) -> Comment | None:
         text=text,
         created=parse_time(at),
     )
+
+
+def _parse_review_target(body: Any) -> ReviewTarget:
+    request = _parse_request(body).request
+    return ReviewTarget(
+        request=request,
+        head=str(body["head"]["sha"]),
+        base=str(body["base"]["sha"]),
+        reference=f"refs/pull/{request.number}/head",
+    )
+
+
+def _to_review_comment(remark: ReviewComment) -> dict[str, Any]:
+    place: dict[str, Any] = {"path": remark.path, "line": remark.end, "side": "RIGHT", "body": remark.text}
+    if remark.start < remark.end:  # one line has no beginning of its own there
+        place |= {"start_line": remark.start, "start_side": "RIGHT"}
+    return place
 
 
 def _parse_request(body: Any) -> FoundRequest:

@@ -489,6 +489,19 @@ class Mirror:
         if done.exit_code != 0:
             raise self._build_error("fetch_failed", f"`{self._address.url}` cannot be fetched", done)
 
+    async def fetch_reference(self, reference: str) -> str:
+        """Fetch any reference as it is now on the remote, such as a pull request's, and return its commit.
+
+        Raises:
+            GitError: it cannot be reached.
+        """
+        done = await self._run_git(
+            "fetch", "--quiet", "--no-tags", self._address.url, f"+{reference}:refs/kakite/asked"
+        )
+        if done.exit_code != 0:
+            raise self._build_error("fetch_failed", f"`{reference}` cannot be fetched", done)
+        return (await self._run_git_or_raise("rev-parse", "refs/kakite/asked")).stdout.decode().strip()
+
     async def fetch(self, branch: str) -> str:
         """Fetch the branch as it is now on the remote and return its commit.
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kakite.agent.session.session import Session, TurnResult
     from kakite.agent.session.session_context import SessionContext
     from kakite.host import ApprovalRequest, ApprovalResponse
-    from kakite.models.messages import UserMessage
     from kakite.tools.toolset import Image
 
 Output = Literal["text", "json", "jsonl"]
@@ -35,21 +34,12 @@ VERSION = 1
 """Of the JSON lines."""
 MAX_LINE_BYTES = 64 << 20
 """Bytes of one line of input: a message may carry pictures."""
-MAX_REPAIRS = 2
-"""How often the model is asked again for an answer that does not fit the schema."""
 
 
 class InputError(UsageError):
     """A line of input cannot be used. Code: ``bad_input``."""
 
     code = "bad_input"
-
-
-class AnswerError(KakiteError):
-    """The model's answer does not fit the schema. Code: ``answer_invalid``."""
-
-    code = "answer_invalid"
-    exit_code = 1
 
 
 @dataclass(kw_only=True)
@@ -117,7 +107,9 @@ async def answer_once(prepared: PreparedSession, text: str, printer: EventPrinte
         result = await session.prompt(message)
         structured = None
         if schema is not None and result.reason == "answered":
-            result, structured = await _repair_answer(session, result, schema)
+            from kakite.agent.session.json_answer import repair_answer
+
+            result, structured = await repair_answer(session, result, schema)
         printer.finish(session, result, structured)
     return to_exit_code(result.reason)
 
@@ -136,49 +128,11 @@ def to_exit_code(reason: TurnEndReason) -> int:
     return {"answered": 0, "interrupted": INTERRUPTED}.get(reason, 1)
 
 
-async def _repair_answer(session: Session, result: TurnResult, schema: Any) -> tuple[TurnResult, object]:
-    for _ in range(MAX_REPAIRS):
-        value, problem = parse_answer(result.text, schema)
-        if not problem or result.reason != "answered":
-            return result, value
-        result = await session.prompt(
-            _to_message(f"Your answer does not fit the schema: {problem}. Answer again.")
-        )
-    value, problem = parse_answer(result.text, schema)
-    if problem:
-        raise AnswerError(f"the model's answer does not fit the schema: {problem}")
-    return result, value
-
-
-def parse_answer(text: str, schema: Any) -> tuple[object, str]:
-    """Return the JSON value of an answer, and what is wrong with it: empty for nothing."""
-    from jsonschema import Draft202012Validator
-
-    body = text.strip()
-    if body.startswith("```") and body.endswith("```") and "\n" in body:
-        body = body.split("\n", 1)[1].rsplit("```", 1)[0]
-    try:
-        value: object = json.loads(body)
-    except ValueError as error:
-        return None, f"it is not JSON ({error})"
-    validator: Any = Draft202012Validator(schema)
-    first = next(iter(validator.iter_errors(value)), None)
-    if first is None:
-        return value, ""
-    return value, f"{first.message} (at {first.json_path})"
-
-
 def _describe_schema(schema: Any) -> str:
     return (
         "Your last message must be one JSON value that fits this JSON Schema, and nothing else:\n"
         f"{json.dumps(schema, ensure_ascii=False)}"
     )
-
-
-def _to_message(text: str) -> UserMessage:
-    from kakite.models.messages import UserMessage
-
-    return UserMessage(text=text)
 
 
 @dataclass(kw_only=True)

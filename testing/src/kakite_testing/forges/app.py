@@ -241,6 +241,8 @@ class FakeForgeApp:
         self.violations: list[str] = []
         """What went against the forge's contract, on either side. A test asserts that there is none."""
         self.faults: list[Fault] = []
+        self.before_git: Callable[[], None] = lambda: None
+        """Is called before git is answered."""
         self._face = face
         self._state = state
         self._root = root
@@ -359,6 +361,7 @@ class FakeForgeApp:
         pushes = "git-receive-pack" in asked.path or asked.get_query("service") == "git-receive-pack"
         if pushes and (who.read_only or not self._state.has_level(who.login, "write")):
             return Response(b"this token may not write\n", 403)
+        self.before_git()
         reply = await answer_git(
             self._root,
             method=asked.method,

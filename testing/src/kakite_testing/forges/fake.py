@@ -186,6 +186,13 @@ class FakeGitHub(FakeForge):
         face = FakeGitHubApi(ground.state, bodies, access)
         outbox = WebhookSender(lambda happening: describe_github(happening, bodies), sign_github)
         super().__init__(ground, face, outbox, access, contract)
+        self.front.before_git = self._publish_heads
+
+    def _publish_heads(self) -> None:
+        """Move the references of pull requests to the heads of their branches, as GitHub does at once."""
+        for item in self.state.pulls:
+            if item.pull and (head := self.repository.get_head(item.pull.head)):
+                self.repository.git("update-ref", f"refs/pull/{item.number}/head", head)
 
     @property
     def api_url(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kakite.agent.review.diff import parse_diff
 from kakite_testing.forges.access import Access
 from kakite_testing.forges.app import (
     ForgeRefusal,
@@ -109,6 +110,7 @@ class FakeGitHubApi:
             build_route(f"patch {pull}", self._restrict_to_repository(self._edit_pull), "write"),
             build_route(f"get {pull}/comments", self._restrict_to_repository(self._list_review_comments)),
             build_route(f"get {pull}/reviews", self._restrict_to_repository(self._list_reviews)),
+            build_route(f"post {pull}/reviews", self._restrict_to_repository(self._create_review)),
         ]
 
     def _restrict_to_repository(self, answer: Callable[..., ForgeResponse]) -> Callable[..., ForgeResponse]:
@@ -290,6 +292,23 @@ class FakeGitHubApi:
         return self._paginate(
             asked, [self._bodies.build_review(item, note) for note in item.notes if note.kind == "review"]
         )
+
+    def _create_review(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
+        """Take all of a review, or refuse all of it: as GitHub does where a line is not in the diff."""
+        item, told = self._state.get_pull(int(number)), asked.json
+        pull, repository = require_pull(item), self._bodies.repository
+        if told.get("commit_id") != repository.get_head(pull.head):
+            raise _build_invalid({"resource": "PullRequestReview", "field": "commit_id", "code": "invalid"})
+        shown = parse_diff(repository.git("diff", f"refs/heads/{pull.base}...refs/heads/{pull.head}"))
+        for each in told.get("comments", ()):
+            file, start = shown.find(each["path"]), each.get("start_line", each["line"])
+            if file is None or file.find_hunk(start, each["line"]) is None:
+                raise ForgeRefusal(422, "Unprocessable Entity", errors=["Line could not be resolved"])
+        for each in told.get("comments", ()):
+            place = {"path": each["path"], "line": each["line"]}
+            self._state.comment(item, each["body"], by=who.login, kind="line", **place)
+        note = self._state.comment(item, told["body"], by=who.login, kind="review")
+        return ForgeResponse(body=self._bodies.build_review(item, note))
 
     # GraphQL: the history of a text, and drafts, which the REST API does not have
 

@@ -13,9 +13,9 @@ import sqlite3
 import zlib
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from pycrdt import Doc, Text
 
@@ -24,7 +24,7 @@ from kakite.errors import ExternalError
 COMPACT_AFTER = 500
 """Updates of one page that are joined to one."""
 
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS page (
     name TEXT PRIMARY KEY,
@@ -41,6 +41,12 @@ CREATE TABLE IF NOT EXISTS update_of (
     data BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS update_page ON update_of (page, id);
+CREATE TABLE IF NOT EXISTS turn_of ( -- the conversation with the assistant
+    page TEXT NOT NULL,
+    id TEXT NOT NULL,
+    data TEXT NOT NULL, -- as JSON
+    PRIMARY KEY (page, id)
+);
 PRAGMA user_version = {_SCHEMA_VERSION};
 """
 
@@ -68,6 +74,8 @@ class DocumentRecord:
     records: Mapping[str, object]
     history: str = ""
     """The id of the document's history; empty in what an earlier version stored."""
+    turns: tuple[Mapping[str, Any], ...] = ()
+    """Those of the conversation with the assistant, in any order."""
 
 
 class DocumentStore:
@@ -118,6 +126,7 @@ class DocumentStore:
             rows = self._database.execute(
                 "SELECT data FROM update_of WHERE page = ? ORDER BY id", (page,)
             ).fetchall()
+            turns = self._database.execute("SELECT data FROM turn_of WHERE page = ?", (page,)).fetchall()
         except sqlite3.Error as error:
             raise self._create_error(error) from error
         if row is None:
@@ -135,6 +144,7 @@ class DocumentStore:
             writing=None if writing is None else zlib.decompress(writing),
             records=cast("dict[str, object]", json.loads(records)),
             history=history,
+            turns=tuple(json.loads(cast("str", data)) for (data,) in turns),
         )
 
     def list_unsaved(self) -> list[str]:
@@ -196,6 +206,7 @@ class DocumentStore:
         """
         try:
             self._database.execute("DELETE FROM update_of WHERE page = ?", (page,))
+            self._database.execute("DELETE FROM turn_of WHERE page = ?", (page,))
             self._database.execute("DELETE FROM page WHERE name = ?", (page,))
         except sqlite3.Error as error:
             raise self._create_error(error) from error
@@ -226,6 +237,12 @@ class DocumentStore:
         if saving.records is not None:
             told = json.dumps(saving.records, ensure_ascii=False)
             run("UPDATE page SET records = ? WHERE name = ?", (told, page))
+        for turn, data in saving.turns.items():
+            if data is None:
+                run("DELETE FROM turn_of WHERE page = ? AND id = ?", (page, turn))
+            else:
+                told = json.dumps(data, ensure_ascii=False)
+                run("INSERT OR REPLACE INTO turn_of (page, id, data) VALUES (?, ?, ?)", (page, turn, told))
 
     def _create_error(self, error: sqlite3.Error) -> StoreError:
         where = self.file or "memory"
@@ -245,6 +262,8 @@ class DocumentWrite:
     records: Mapping[str, object] | None = None
     history: str | None = None
     """The id of the document's history."""
+    turns: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict[str, Mapping[str, Any] | None])
+    """Turns of the conversation, by their ids; None: it goes."""
     instead: bool = False
     """Whether the first update replaces all that are there."""
 
@@ -257,6 +276,7 @@ class DocumentWrite:
             dirty=self.dirty if later.dirty is None else later.dirty,
             records=self.records if later.records is None else later.records,
             history=self.history if later.history is None else later.history,
+            turns={**self.turns, **later.turns},
             instead=self.instead,
         )
 

@@ -175,7 +175,7 @@ def _open_assistant(settings: Settings) -> Assistant:
         if error.code == "model_no_key":
             error.hint += ", or leave out --model: people then write without an assistant"
         raise
-    return Assistant(model)
+    return Assistant(model, memory=settings.collab_memory)
 
 
 def _build_cluster(url: str | None, address: str) -> ClusterNode | None:

@@ -266,6 +266,12 @@ class Settings(BaseModel):
         default_factory=dict, description="More participants, or other commands for the known ones, by name"
     )
     history_days: int = Field(30, ge=1, le=36_500, description="Days after which Kakite forgets edits")
+    collab_memory: int = Field(
+        48_000,
+        ge=0,
+        le=10_000_000,
+        description="Bytes of a page's conversation that its assistant's model is sent; 0: none",
+    )
     collab_origins: Names = Field(
         (), description="Addresses of proxies through which people open shared pages"
     )

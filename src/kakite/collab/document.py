@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pycrdt import Doc
 
+from kakite.collab.assistant.conversation import ChatTurn, DocumentConversation
 from kakite.collab.file_sync import FileSync, FileText, SyncCallbacks, merge_three_way, merge_two_way
 from kakite.collab.realtime.room import DOCUMENT_RESET, SERVICE_RESTART, ConnectionRejected, Room, RoomLimits
 from kakite.collab.redis.cluster import ClusterError, cancel_and_wait
@@ -174,6 +175,8 @@ class OpenDocument:
         self.suggestions = Suggestions(self.text, page=name)
         self.versions = NamedVersions()
         """Those that people gave a name."""
+        self.conversation = DocumentConversation()
+        """What was said with the assistant; only its owner has it."""
         self.runs: Callable[[], list[AssistantRun]] = lambda: registry.runs_of(name)
         """Returns the assistant's runs on this page."""
         self.room = Room(self.text.doc, self.build_state, limits=registry.limits)
@@ -207,6 +210,8 @@ class OpenDocument:
 
     def take_ownership(self, stored: DocumentRecord | None, file: FileText | None) -> None:
         """Be who writes the file and holds the suggestions, from what is known of the page and its file."""
+        if stored is not None:
+            self.conversation = DocumentConversation.from_json(stored.turns)
         base = self._reconcile(stored, file)
         self._shown = None
         self.disk = self._create_file_sync(base)
@@ -278,7 +283,11 @@ class OpenDocument:
             records=self.build_records(),
             versions=self.versions.to_json(),
             history=self.history,
+            turns=self._build_turns(),
         )
+
+    def _build_turns(self) -> dict[str, dict[str, Any]]:
+        return {turn.id: turn.to_json() for turn in self.conversation.turns.values()}
 
     def _intern_process(self, process: str) -> str:
         return self._processes.setdefault(process, process)
@@ -320,6 +329,8 @@ class OpenDocument:
     def build_state(self) -> dict[str, object]:
         """Return what the page shows beside its text."""
         own: dict[str, object] = {"history": self.history}
+        if self._shown is None:
+            own["conversation"] = self.conversation.version
         if self.line is not None and self.line.is_cut:
             own["file"] = {"saved": False, "problem": _DISCONNECTED}
         if self._shown is not None:
@@ -365,6 +376,20 @@ class OpenDocument:
         except StoreError:
             self.versions = before
             raise
+
+    async def save_turns(self, turns: Iterable[ChatTurn], removed: Iterable[str] = ()) -> None:
+        """Store turns of the conversation, and forget others; returns when nothing ends that any more.
+
+        Where it cannot be stored now, it is tried again, and the page says so.
+        """
+        changes: dict[str, dict[str, Any] | None] = {turn.id: turn.to_json() for turn in turns}
+        changes |= dict.fromkeys(removed)
+        self.schedule_save(DocumentWrite(turns=changes))
+        if self._timer is not None:
+            self._timer.cancel()
+        self._store_soon()
+        if self.line is not None:
+            await self.line.flush()
 
     def show_assistant_cursor(self, state: dict[str, object] | None) -> None:
         """Show the assistant's cursor, as that of a person; None: it is not there any more."""
@@ -500,10 +525,8 @@ class OpenDocument:
         self.room.written = self._measured = len(update)
         dirty = base is None or str(self.text) != base.text
         saving = DocumentWrite(updates=(update,), instead=True, base=_encode_base(base), dirty=dirty)
-        named = self.versions.to_json()
-        self.schedule_save(
-            replace(saving, history=self.history, records=self.build_records(), versions=named)
-        )
+        beside = {"records": self.build_records(), "turns": self._build_turns()}
+        self.schedule_save(replace(saving, history=self.history, versions=self.versions.to_json(), **beside))
         return base
 
     def _restore(self, stored: DocumentRecord) -> None:

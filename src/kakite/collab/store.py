@@ -13,9 +13,9 @@ import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from pycrdt import Doc, Text
 
@@ -42,6 +42,12 @@ CREATE TABLE IF NOT EXISTS update_of (
     data BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS update_page ON update_of (page, id);
+CREATE TABLE IF NOT EXISTS turn_of ( -- the conversation with the assistant
+    page TEXT NOT NULL,
+    id TEXT NOT NULL,
+    data TEXT NOT NULL, -- as JSON
+    PRIMARY KEY (page, id)
+);
 PRAGMA user_version = {_SCHEMA_VERSION};
 """
 
@@ -71,6 +77,8 @@ class DocumentRecord:
     """The id of the document's history; empty in what an earlier version stored."""
     versions: Sequence[Mapping[str, object]] = ()
     """Those that have a name."""
+    turns: tuple[Mapping[str, Any], ...] = ()
+    """Those of the conversation with the assistant, in any order."""
 
 
 class DocumentStore:
@@ -123,6 +131,7 @@ class DocumentStore:
             rows = self._database.execute(
                 "SELECT data FROM update_of WHERE page = ? ORDER BY id", (page,)
             ).fetchall()
+            turns = self._database.execute("SELECT data FROM turn_of WHERE page = ?", (page,)).fetchall()
         except sqlite3.Error as error:
             raise self._create_error(error) from error
         if row is None:
@@ -141,6 +150,7 @@ class DocumentStore:
             records=cast("dict[str, object]", json.loads(records)),
             history=history,
             versions=cast("list[dict[str, object]]", json.loads(versions)),
+            turns=tuple(json.loads(cast("str", data)) for (data,) in turns),
         )
 
     def list_unsaved(self) -> list[str]:
@@ -202,6 +212,7 @@ class DocumentStore:
         """
         try:
             self._database.execute("DELETE FROM update_of WHERE page = ?", (page,))
+            self._database.execute("DELETE FROM turn_of WHERE page = ?", (page,))
             self._database.execute("DELETE FROM page WHERE name = ?", (page,))
         except sqlite3.Error as error:
             raise self._create_error(error) from error
@@ -235,6 +246,16 @@ class DocumentStore:
         if saving.versions is not None:
             told = json.dumps(saving.versions, ensure_ascii=False)
             run("UPDATE page SET versions = ? WHERE name = ?", (told, page))
+        self._save_turns(page, saving.turns)
+
+    def _save_turns(self, page: str, turns: Mapping[str, Mapping[str, Any] | None]) -> None:
+        run = self._database.execute
+        for turn, data in turns.items():
+            if data is None:
+                run("DELETE FROM turn_of WHERE page = ? AND id = ?", (page, turn))
+            else:
+                told = json.dumps(data, ensure_ascii=False)
+                run("INSERT OR REPLACE INTO turn_of (page, id, data) VALUES (?, ?, ?)", (page, turn, told))
 
     def _create_error(self, error: sqlite3.Error) -> StoreError:
         where = self.file or "memory"
@@ -255,6 +276,8 @@ class DocumentWrite:
     versions: Sequence[Mapping[str, object]] | None = None
     history: str | None = None
     """The id of the document's history."""
+    turns: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict[str, Mapping[str, Any] | None])
+    """Turns of the conversation, by their ids; None: it goes."""
     instead: bool = False
     """Whether the first update replaces all that are there."""
 
@@ -268,6 +291,7 @@ class DocumentWrite:
             records=self.records if later.records is None else later.records,
             versions=self.versions if later.versions is None else later.versions,
             history=self.history if later.history is None else later.history,
+            turns={**self.turns, **later.turns},
             instead=self.instead,
         )
 

@@ -162,3 +162,56 @@ async def test_a_connection_that_breaks_in_the_middle_costs_nothing_of_the_answe
         said = await ann.tab.locator(".answer").inner_text()
         assert said == "One two three four five. " * 8 + "Three small things."
         assert await ann.tab.locator(".edits li").count() == await ann.suggestions.count() == 3
+
+
+async def test_after_a_reload_an_answer_is_followed_and_stopped(folder: Path) -> None:
+    async with room(folder, model=True) as made:
+        made.speaker.says = "I think about it. " * 20
+        made.speaker.holds.clear()
+        ann = await made.person("Ann", PAGE)
+        await ann.ask("Please correct it")
+        answer = ann.tab.locator(".turn .answer")
+        await ann.tab.locator(".answer", has_text="I think").wait_for()
+        await ann.tab.reload()
+        await ann.tab.locator(".turn .state.busy").wait_for()
+        await ann.tab.locator(".answer", has_text="I think").wait_for()
+        assert await ann.tab.locator(".turn .asked").all_inner_texts() == ["Please correct it"]
+        await ann.tab.get_by_role("button", name="Stop").click()
+        await ann.answered()
+        assert await ann.tab.locator(".turn .state").inner_text() == "Stopped"
+        heard = await answer.inner_text()
+        await ann.tab.reload()
+        await ann.answered()
+        assert await ann.tab.locator(".turn .state").inner_text() == "Stopped"
+        assert await answer.inner_text() == heard
+
+
+async def test_two_people_see_what_the_other_asked_and_was_answered(folder: Path) -> None:
+    async with room(folder, model=True) as made:
+        made.speaker.says = SAID
+        ann = await made.person("Ann", PAGE)
+        ben = await made.person("Ben", PAGE)
+        await ann.ask("Please correct it")
+        await ann.answered()
+        await ben.answered()
+        made.speaker.says = "Yes."
+        await ben.ask("All of it?")
+        await ben.answered()
+        carl = await made.person("Carl", PAGE)
+        for person in (ann, ben, carl):
+            turns = person.tab.locator(".turn")
+            await turns.nth(1).locator(".answer", has_text="Yes.").wait_for()
+            await person.answered()
+            assert await person.tab.locator(".turn .who").all_inner_texts() == ["Ann", "Ben"]
+            assert await person.tab.locator(".turn .asked").all_inner_texts() == [
+                "Please correct it",
+                "All of it?",
+            ]
+            assert await turns.first.locator(".answer").inner_text() == "Three small things."
+            assert await turns.first.locator(".edits li").count() == 3
+        assert "Three small things." in str(made.speaker.requests[-1]["messages"])
+        carl.tab.once("dialog", lambda dialog: dialog.accept())
+        await carl.tab.locator("#clear-talk").click()
+        for person in (ann, ben, carl):
+            await person.tab.locator(".turn").first.wait_for(state="detached")
+            assert await person.tab.locator(".turn").count() == 0

@@ -26,11 +26,23 @@ export interface Run {
   reverted?: boolean;
 }
 
+/** A request to the assistant, and what it answered. */
+export interface Asked {
+  id: string;  // that of the run
+  by: string;
+  message: string;
+  mode: "review" | "auto";
+  status: string;
+  text: string;
+  events: { event: string; data: Record<string, unknown> }[];  // its edits and failures, and how it ended
+}
+
 /** What is shared beside the text: the whole of it, told on every change. */
 export interface Shared {
   suggestions: Suggestion[];
   runs: Run[];
   file: { saved: boolean; problem: string | null };
+  conversation?: string;  // another one whenever there is news in the conversation with the assistant
   history?: string | null;  // the id of the document; another one means that all begins anew
 }
 

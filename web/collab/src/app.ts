@@ -86,6 +86,7 @@ async function openPage(page: string, push = true): Promise<void> {
 function start(): void {
   open?.close();
   open = null;
+  assistant.show(null);
   pages.choose("");
   document.title = "Kakite";
   say($("page-title"), "pages");
@@ -158,7 +159,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       file = shared.file;
       review.shared(shared.suggestions);
       runs.shared(shared.runs);
-      assistant.shared(page, shared.runs);
+      assistant.shared(page, shared);
       told();
       go();
     },
@@ -219,6 +220,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     },
   };
   $("editor").ariaBusy = "true";
+  assistant.show(page);
   document.body.dataset["may"] = writable ? "write" : "read";
   return opened;
 }
@@ -293,6 +295,7 @@ function pageOf({ pathname }: { pathname: string }): string | null {
 asBefore();
 relabel();
 const assistant = new Assistant({
+  name: () => (user.name === "?" ? "" : user.name),
   page: () => open?.page ?? null,
   selection: () => {
     const { from, to } = open?.view?.state.selection.main ?? { from: 0, to: 0 };

@@ -34,9 +34,11 @@ async function* events(answer: Response): AsyncGenerator<Told> {
   }
 }
 
-/** Begin a run and yield all its events, each once; `lost` is told when the connection broke and is tried again. */
-export async function* follow(path: string, body: unknown, signal: AbortSignal, lost: () => void): AsyncGenerator<Told> {
-  let run = "";
+/**
+ * Begin a run, or join one that is under way, and yield all its events, each once; `lost` is told when the connection
+ * broke and is tried again.
+ */
+export async function* follow(path: string, body: unknown, signal: AbortSignal, lost: () => void, run = ""): AsyncGenerator<Told> {
   let last = "";
   let over = false;
   for (let tries = 0; ;) {

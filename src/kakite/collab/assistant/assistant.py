@@ -14,6 +14,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from kakite.collab.assistant.conversation import (
+    MEMORY,
+    ChatTurn,
+    History,
+    build_history,
+    format_request,
+)
 from kakite.collab.assistant.prompt import BUDGET, VisibleDocument, build_context, load_prompt
 from kakite.collab.assistant.reply_parser import EditPart, InvalidEdit, ReplyPart, TextPart, create_parser
 from kakite.collab.assistant.runs import (
@@ -31,7 +38,7 @@ from kakite.collab.assistant.runs import (
     RunStatus,
 )
 from kakite.collab.suggestions.placement import PlaceChanged
-from kakite.collab.suggestions.store import TextChanged, build_origin
+from kakite.collab.suggestions.store import SuggestionNotFound, TextChanged, build_origin
 from kakite.edit import EditError
 from kakite.edit.formats.target_file import is_same_file
 from kakite.errors import KakiteError, UsageError
@@ -53,6 +60,12 @@ _MAX_EDITS: Final = 500
 _MAX_RUNS: Final = 200
 """Runs that are remembered."""
 _REVERTABLE: Final = 32
+_FATES: Final = {
+    "accepted": "were accepted",
+    "rejected": "were rejected",
+    "pending": "wait for a decision and are not in the page",
+    "changed": "wait for a decision and are not in the page, where people have changed the place",
+}
 _ENDINGS: Final[dict[str, RunStatus]] = {"length": "cut", "refused": "refused"}
 
 
@@ -78,6 +91,7 @@ class Assistant:
         *,
         by: str = "Assistant",
         budget: int = BUDGET,
+        memory: int = MEMORY,
         runs: Iterable[AssistantRun] = (),
     ) -> None:
         """Begin.
@@ -86,11 +100,13 @@ class Assistant:
             model: for requests that name no other.
             by: its name, as people see it.
             budget: bytes of pages that the model is shown.
+            memory: bytes of earlier turns that it is told.
             runs: those that are known from before.
         """
         self.model = model
         self.by = by
         self.budget = budget
+        self.memory = memory
         self.runs: dict[str, AssistantRun] = {run.id: run for run in runs}
         self.changed: Callable[[AssistantRun], None] = lambda _: None
         """Called when a run began, ended, was kept or reverted."""
@@ -128,7 +144,8 @@ class Assistant:
         try:
             yield AssistantRunStarted(run=run.id)
             usage = Usage()
-            going.answer = asyncio.create_task(_request_reply(asked, going, self.budget))
+            past = build_history(request.past, self.memory, lambda turn: self._describe_edits(turn, pages))
+            going.answer = asyncio.create_task(_request_reply(asked, going, self.budget, past))
             going.answer.add_done_callback(lambda _: going.pieces.put_nowait(None))
             async with aclosing(self._stream_events(going)) as events:
                 async for event in events:
@@ -190,6 +207,17 @@ class Assistant:
         self.changed(found)
         return found
 
+    def _describe_edits(self, turn: ChatTurn, pages: Mapping[str, Suggestions]) -> str:
+        """Tell what became of the edits of an earlier answer, as far as it is known."""
+        if (run := self.runs.get(turn.id)) is not None and run.reverted:
+            return "Its edits were taken back."
+        counts: dict[str, int] = {}
+        for page, suggestion in turn.list_edits():
+            if (status := _get_status(pages, page, suggestion)) is not None:
+                counts[status] = counts.get(status, 0) + 1
+        told = [f"{count} {_FATES[status]}" for status, count in counts.items()]
+        return f"Of its edits {', '.join(told)}." if told else ""
+
     def _get_run(self, run: str) -> AssistantRun:
         if run not in self.runs:
             raise RunError(f"there is no run `{run}`")
@@ -225,6 +253,7 @@ class Assistant:
         async with aclosing(_stream_text(going)) as texts:
             async for text in texts:
                 heard = True
+                going.run.reply += text
                 for event in self._process_parts(going, reply.feed(text)):
                     yield event
         if going.run.status != "running":
@@ -232,7 +261,8 @@ class Assistant:
         problem = _find_failure(going.answer)
         rest: list[ReplyPart] = []
         if problem is None and not heard:  # a model that does not stream
-            rest += reply.feed(_replace_lone_surrogates(going.answer.result().text))
+            going.run.reply = _replace_lone_surrogates(going.answer.result().text)
+            rest += reply.feed(going.run.reply)
         rest += reply.close()
         if problem is not None:  # of a reply that broke off, its last edit is no failure of its own
             rest = [part for part in rest if isinstance(part, TextPart)]
@@ -289,14 +319,24 @@ class Assistant:
         return [_create_edit_found(part.index, page, one, suggestions) for one in made]
 
 
-async def _request_reply(model: Model, going: _ActiveRun, budget: int) -> Reply:
+async def _request_reply(model: Model, going: _ActiveRun, budget: int, past: History) -> Reply:
     request = going.request
     several = load_prompt(f"several_{request.format}") if request.pages else ""
     instructions = load_prompt(request.format).replace("{several}", several)
     shown = [VisibleDocument(name, snapshot.text) for name, snapshot in going.shown.items()]
     shown[0] = VisibleDocument(shown[0].name, shown[0].text, request.selection)
-    text = f"{build_context(shown, budget=budget)}\n\n{request.message}"
-    return await model.reply(instructions, [UserMessage(text=text)], [], going.pieces.put_nowait)
+    asked = format_request(request.by, request.message)
+    text = f"{past.lead}{build_context(shown, budget=budget)}\n\n{asked}"
+    return await model.reply(
+        instructions, [*past.messages, UserMessage(text=text)], [], going.pieces.put_nowait
+    )
+
+
+def _get_status(pages: Mapping[str, Suggestions], page: str, suggestion: str) -> str | None:
+    try:
+        return pages[page].get(suggestion).status
+    except (KeyError, SuggestionNotFound):
+        return None
 
 
 async def _stream_text(going: _ActiveRun) -> AsyncGenerator[str]:

@@ -1,7 +1,8 @@
 """The assistant over HTTP: runs as server-sent events that a client can resume.
 
 A run belongs to the server, not to a connection: its events are kept, each with an id, so that a client that
-lost the connection gets the rest. When nobody has listened for a while, the run is cancelled.
+lost the connection gets the rest. When nobody has listened for a while, the run is cancelled. What people
+asked and were answered is the page's conversation: it is stored before anybody is told of it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, FastAPI, Header, Request
@@ -18,8 +19,17 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, Field
 
 from kakite.collab.assistant.assistant import Assistant, AssistantRequest
-from kakite.collab.assistant.runs import AssistantEvent, AssistantRun, AssistantRunFailed, EditFound, RunError
+from kakite.collab.assistant.conversation import ChatTurn
+from kakite.collab.assistant.runs import (
+    AssistantEvent,
+    AssistantRun,
+    AssistantRunFailed,
+    EditFound,
+    MessageDelta,
+    RunError,
+)
 from kakite.collab.auth.authorize import get_user, open_authorized, require
+from kakite.collab.auth.policy import User
 from kakite.collab.registry import DocumentRegistry, OpenDocument
 from kakite.errors import KakiteError
 
@@ -27,6 +37,8 @@ log = logging.getLogger(__name__)
 
 LISTENER_TIMEOUT = 10.0
 """Seconds after which a run that nobody listens to is cancelled."""
+STORE_PACE = 0.05
+"""Seconds in which the text of an answer is gathered before it is stored and told."""
 MAX_ACTIVE_RUNS = 16
 """At work at once."""
 MAX_KEPT_RUNS = 100
@@ -63,6 +75,8 @@ class AssistRequest(BaseModel):
     pages: Annotated[list[str], Field(max_length=20)] = []
     """Further pages that the run is about."""
     format: Literal["search_replace", "json"] = "search_replace"
+    name: Annotated[str, Field(max_length=40)] = ""
+    """Who asks, as the page shows them; not used of those who signed in by a name."""
 
 
 @dataclass(slots=True)
@@ -71,8 +85,12 @@ class LiveRun:
 
     run: str
     pages: tuple[OpenDocument, ...]
+    """The first is the one that it was asked on."""
+    turn: ChatTurn
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
     is_over: bool = False
+    is_told: bool = False
+    """Whether it is told how the turn ended."""
     listeners: int = 0
     news: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[None] | None = None
@@ -113,7 +131,9 @@ class LiveRunRegistry:
         pages.take_runs = self._take
         pages.leave_runs = self._leave
 
-    async def begin(self, page: OpenDocument, wish: AssistRequest, others: list[OpenDocument]) -> LiveRun:
+    async def begin(
+        self, page: OpenDocument, wish: AssistRequest, others: list[OpenDocument], person: User
+    ) -> LiveRun:
         """Begin a run; it is at work when this returns.
 
         Raises:
@@ -128,21 +148,30 @@ class LiveRunRegistry:
                 hint = "ask about this page alone, or try again when the assistant is done there"
                 raise OwnedElsewhereError(f"another process has `{each.name}`", hint=hint)
         suggestions = {each.name: each.suggestions for each in used}
-        asked = AssistantRequest.from_json(page.name, wish.model_dump(), suggestions)
+        asked = replace(
+            AssistantRequest.from_json(page.name, wish.model_dump(), suggestions),
+            by=_get_shown_name(person, wish),
+            past=tuple(page.conversation.list_ended(lambda turn: may_see(person, turn))),
+        )
         if wish.mode == "auto":
             for each in used:
                 await each.disk.save()  # so that what the run writes is a write of its own
         events = self.assistant.run(asked, suggestions)
         began = await anext(events)
-        running = LiveRun(str(began.to_json()["id"]), used)
+        run = str(began.to_json()["id"])
+        talk = page.conversation
+        turn = talk.begin(run, asked.by, wish.message, wish.mode, [each.name for each in used])
+        running = LiveRun(run, used, turn)
         running.events.append((began.name, began.to_json()))
         self._keep(running)
         for each in used:
             each.used += 1
+        await page.save_turns([turn], talk.remove(talk.list_surplus()))
         running.work = asyncio.create_task(self._work(running, events))
         self._await_listener(running)
         if self.pages.relay is not None:
             await self.pages.relay.note_run(running.run, page.name)
+        page.room.broadcast_state()
         return running
 
     def find(self, run: str) -> LiveRun:
@@ -210,23 +239,59 @@ class LiveRunRegistry:
                 page.publish_records()
 
     async def _work(self, running: LiveRun, events: AsyncGenerator[AssistantEvent]) -> None:
+        told: asyncio.Queue[AssistantEvent | None] = asyncio.Queue()
+        reading = asyncio.create_task(_read_events(events, told))
         try:
-            async with aclosing(events):
-                async for event in events:
-                    self._point(running, event)
-                    running.add_event(event.name, event.to_json())
-        except Exception:
-            log.exception("a run of the assistant failed")
-            problem = AssistantRunFailed(
-                code="internal", message="the run failed inside of Kakite", hint="see its log"
-            )
-            running.add_event(problem.name, problem.to_json())
+            is_over = False
+            while not is_over:
+                found = [await told.get()]
+                while not told.empty():
+                    found.append(told.get_nowait())
+                is_over = None in found
+                batch = [event for event in found if event is not None]
+                await self._tell(running, batch)
+                if not is_over and all(isinstance(event, MessageDelta) for event in batch):
+                    await asyncio.sleep(STORE_PACE)
         finally:
+            reading.cancel()
+            await asyncio.wait([reading])
             for page in running.pages:
                 page.used -= 1
                 page.show_assistant_cursor(None)
+            await self._end_turn(running)
             running.is_over = True
             running.wake()
+
+    async def _tell(self, running: LiveRun, batch: list[AssistantEvent]) -> None:
+        """Store what happened, and then tell it."""
+        for event in batch:
+            running.turn.record(event.name, event.to_json())
+            self._point(running, event)
+        if (run := self.assistant.runs.get(running.run)) is not None:
+            running.turn.reply = run.reply
+        if running.turn.status != "running":
+            await self._end_turn(running)
+        else:
+            await self._store(running)
+        for event in batch:
+            running.add_event(event.name, event.to_json())
+
+    async def _end_turn(self, running: LiveRun) -> None:
+        """Store how a turn ended, once, and let clients know."""
+        if running.is_told:
+            return
+        running.is_told = True
+        page, turn = running.pages[0], running.turn
+        if turn.status == "running":
+            turn.status = "interrupted"
+        page.conversation.renew_version()
+        await self._store(running)
+        page.room.broadcast_state()
+
+    async def _store(self, running: LiveRun) -> None:
+        page, turn = running.pages[0], running.turn
+        if page.conversation.turns.get(turn.id) is turn:  # else another process had the page meanwhile
+            await page.save_turns([turn])
 
     def _point(self, running: LiveRun, event: AssistantEvent) -> None:
         """Show where the assistant is at work, as a person's cursor is shown."""
@@ -235,6 +300,31 @@ class LiveRunRegistry:
             caret = page.text.to_relative_position(event.suggestion.span.end)
             user = {"name": self.assistant.by, "color": COLOR, "colorLight": COLOR_LIGHT}
             page.show_assistant_cursor({"user": user, "cursor": {"anchor": caret, "head": caret}})
+
+
+async def _read_events(
+    events: AsyncGenerator[AssistantEvent], told: asyncio.Queue[AssistantEvent | None]
+) -> None:
+    try:
+        async with aclosing(events):
+            async for event in events:
+                told.put_nowait(event)
+    except Exception:
+        log.exception("a run of the assistant failed")
+        problem = "the run failed inside of Kakite"
+        told.put_nowait(AssistantRunFailed(code="internal", message=problem, hint="see its log"))
+    finally:
+        told.put_nowait(None)
+
+
+def _get_shown_name(person: User, wish: AssistRequest) -> str:
+    is_free = person.signed_in_by in {"link", "token"}
+    return (wish.name.strip() if is_free else "") or person.name
+
+
+def may_see(person: User, turn: ChatTurn) -> bool:
+    """Tell whether a person may read every page that a turn is about."""
+    return all(person.rights.is_allowed(page, "read") for page in turn.pages)
 
 
 def add_assistant(app: FastAPI, registry: LiveRunRegistry) -> None:
@@ -247,12 +337,12 @@ def add_assistant(app: FastAPI, registry: LiveRunRegistry) -> None:
             for name in dict.fromkeys(wish.pages)
             if name != page
         ]
-        return await registry.begin(found, wish, others)
+        return await registry.begin(found, wish, others, get_user(request))
 
     async def find_run(run: str, request: Request) -> LiveRun:
         running = registry.find(run)
         for page in running.pages:
-            await open_authorized(registry.pages, request, page.name, writes=True)
+            await open_authorized(registry.pages, request, page.name)
         return running
 
     @app.post("/api/pages/{page:path}/assist", response_class=EventSourceResponse)
@@ -274,6 +364,7 @@ def add_assistant(app: FastAPI, registry: LiveRunRegistry) -> None:
                 yield event
 
     _add_steering(app, registry)
+    _add_conversation(app, registry.pages)
 
 
 def _add_steering(app: FastAPI, registry: LiveRunRegistry) -> None:
@@ -300,3 +391,28 @@ def _add_steering(app: FastAPI, registry: LiveRunRegistry) -> None:
     async def keep(run: str = Depends(authorize_run)) -> Mapping[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """Keep what a run wrote: it cannot be reverted any more."""
         return {"run": registry.assistant.keep(run).to_json()}
+
+
+def _add_conversation(app: FastAPI, pages: DocumentRegistry) -> None:
+    async def open_owned(page: str, request: Request, *, writes: bool = False) -> OpenDocument:
+        found = await open_authorized(pages, request, page, writes=writes)
+        if not found.is_owner:
+            raise OwnedElsewhereError(f"another process has `{page}`", hint="try again in some seconds")
+        return found
+
+    @app.get("/api/pages/{page:path}/conversation")
+    async def get_conversation(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """What people asked the assistant on a page, and what it answered; the oldest first."""
+        talk = (await open_owned(page, request)).conversation
+        seen = [turn for turn in talk.turns.values() if may_see(get_user(request), turn)]
+        return {"version": talk.version, "turns": [turn.to_client_json() for turn in seen]}
+
+    @app.post("/api/pages/{page:path}/conversation/clear")
+    async def clear_conversation(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Forget the conversation, but for answers that are under way."""
+        found = await open_owned(page, request, writes=True)
+        talk = found.conversation
+        removed = talk.remove(talk.list_ended(lambda turn: may_see(get_user(request), turn)))
+        await found.save_turns([], removed)
+        found.room.broadcast_state()
+        return {"version": talk.version, "removed": len(removed)}

@@ -11,6 +11,7 @@ from kakite.errors import KakiteError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kakite.collab.assistant.conversation import ChatTurn
     from kakite.collab.assistant.reply_parser import ReplyFormat
     from kakite.collab.suggestions.store import Suggestion, Suggestions
     from kakite.models.messages import Usage
@@ -153,6 +154,10 @@ class AssistantRequest:
     pages: tuple[str, ...] = ()
     """Other pages that the run is about."""
     format: ReplyFormat = "search_replace"
+    by: str = ""
+    """Who asks, as the others see them."""
+    past: tuple[ChatTurn, ...] = ()
+    """Earlier turns that the model is told, as far as there is room."""
 
     @classmethod
     def from_json(
@@ -197,6 +202,8 @@ class AssistantRun:
     """How many of the edits are on which page."""
     reverted: bool = False
     kept: bool = False
+    reply: str = ""
+    """What the model wrote so far, with its edits; not kept."""
 
     @property
     def pages(self) -> tuple[str, ...]:

@@ -201,6 +201,7 @@ log = logging.getLogger(__name__)
 _BLOCK = 500  # ms that one reading waits
 _MAX_UPDATES = 5_000  # entries of a stream, about; those before are in the snapshot
 _MAX_AWARENESS_ENTRIES = 500  # what people did before is of no use to anybody
+_TURN = "turn:"  # a turn's field in the page's hash is this and its id
 _REFUSED = -1  # what a script answers that only the owner may run
 _GRACE = 2 * LEASE  # s after which a page whose owner did not come back with Redis may be taken
 
@@ -358,6 +359,7 @@ class DocumentStream:
             writing=held.get(b"writing"),
             records=cast("dict[str, object]", json.loads(held.get(b"records", b"{}"))),
             versions=cast("list[dict[str, object]]", json.loads(held.get(b"versions", b"[]"))),
+            turns=tuple(json.loads(data) for name, data in held.items() if name.startswith(_TURN.encode())),
         )
         return stored, cast("dict[str, object]", json.loads(held.get(b"shown", b"{}")))
 
@@ -609,6 +611,8 @@ def _build_write_args(saving: DocumentWrite) -> list[str | bytes]:
         found["records"] = json.dumps(saving.records, ensure_ascii=False)
     if saving.versions is not None:
         found["versions"] = json.dumps(saving.versions, ensure_ascii=False)
+    for turn, data in saving.turns.items():
+        found[f"{_TURN}{turn}"] = None if data is None else json.dumps(data, ensure_ascii=False)
     words: list[str | bytes] = []
     for field, value in found.items():
         words += ["del", field, ""] if value is None else ["set", field, value]

@@ -138,10 +138,10 @@ def test_what_only_lies_in_the_work_tree_does_not_pass_the_last_check(
     docker: Engine, image: str, home: Path
 ) -> None:
     turns = (plan("ls made.so"), edit(), calls("run_command", {"command": "touch made.so"}), done(), done())
-    with run_scenario_server(script(*turns, done())) as server:
-        outcome = run(docker, home, server, image, "--workdir", "/testbed")
-    assert (outcome.code, outcome.json["checked"]) == (0, False)
-    assert "made.so" in outcome.json["doubt"] + str(outcome.json["findings"])
+    with run_scenario_server(script(*turns)) as server:
+        outcome = run(docker, home, server, image, "--workdir", "/testbed", "--max-turns", "5")
+    assert (outcome.code, outcome.json["checked"]) == (1, False), outcome.stderr
+    assert outcome.json["status"] == "limit"  # the model was told, and had no turn left to mend it
 
 
 def test_a_repository_of_the_person_is_mounted_over_the_folder(
@@ -190,7 +190,7 @@ def test_a_container_that_dies_stops_the_run_which_can_go_on(docker: Engine, ima
         ("tiny-code:1", ("--workdir", "/nowhere"), "folder_missing", 3),
         ("tiny-code:1", (), "bad_workdir", 2),
         ("tiny-code:1", ("--workdir", "/"), "bad_workdir", 2),
-        ("tiny-code:1", ("--workdir", "/testbed", "--network", "open"), "usage", 2),
+        ("tiny-code:1", ("--workdir", "/testbed", "--network", "open"), "bad_usage", 2),
         ("no-such:1", ("--workdir", "/testbed"), "sandbox_missing", 3),
         ("tiny-mute:1", ("--workdir", "/testbed"), "image_unfit", 3),
     ],

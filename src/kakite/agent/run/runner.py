@@ -67,12 +67,7 @@ async def open_run_session(
         await parts.sandbox.prepare()
         stack.push_async_callback(parts.sandbox.destroy)
         await stack.enter_async_context(connect_model(parts.model))
-        checkout = Worktree(parts.sandbox, branch=run.task.branch, author=parts.author)
-        await checkout.unlock()
-        if await checkout.is_ready():
-            await checkout.configure_origin()  # another kind of sandbox has the way to origin elsewhere
-        else:
-            await _create_worktree(checkout, run, parts, lost)
+        checkout = await _open_worktree(run, parts, lost)
         if parts.container:
             place = parts.record.task / "project"
             await stack.enter_async_context(parts.container.serve_commands(place, parts.sandbox.project))
@@ -92,6 +87,16 @@ async def open_run_session(
         session = RunSession(run, parts, checkout, toolbox, patience)
         stack.push_async_callback(session.turns.wait_pending_usage)
         yield session
+
+
+async def _open_worktree(run: RunState, parts: RunDeps, lost: TreeSnapshot | None) -> Worktree:
+    checkout = Worktree(parts.sandbox, branch=run.task.branch, author=parts.author)
+    await checkout.unlock()
+    if await checkout.is_ready():
+        await checkout.configure_origin()  # another kind of sandbox has the way to origin elsewhere
+    else:
+        await _create_worktree(checkout, run, parts, lost)
+    return checkout
 
 
 async def _load_instructions(run: RunState, checkout: Worktree, parts: RunDeps) -> RunState:

@@ -36,15 +36,17 @@ from kakite.cli.options import SANDBOX_HELP, Branch, GivenFlags, Json, add_setti
 from kakite.errors import ExternalError, KakiteError, UsageError
 
 if TYPE_CHECKING:
+    from kakite.agent.git.sandbox_remote import SandboxRemote
     from kakite.agent.git.url import RepoUrl
     from kakite.agent.run.deps import RunDeps
     from kakite.agent.run.state import RunState, Task
     from kakite.agent.run.store import RunFolder
+    from kakite.agent.run.task_container import TaskContainer
     from kakite.cli.agent.run_view import RunView
     from kakite.cli.settings import Settings
     from kakite.durable.client import WorkflowDescription
     from kakite.host import Mode
-    from kakite.sandbox import Sandbox
+    from kakite.sandbox import Sandbox, SandboxSpec
 
 T = TypeVar("T")
 
@@ -61,7 +63,15 @@ Stream = Annotated[
     ),
 ]
 
-Container = Annotated[
+RunRepo = Annotated[
+    str,
+    typer.Option(
+        metavar="PLACE",
+        help="Path or address of the repository, or a folder inside it. Kakite pushes the branch there. "
+        "Default: this folder; with --container its code.",
+    ),
+]
+ContainerName = Annotated[
     str,
     typer.Option(
         metavar="NAME|IMAGE",
@@ -79,14 +89,7 @@ Workdir = Annotated[
 @add_setting_options()
 def run(
     task: Annotated[str, typer.Argument(help="What to do, in your words.")],
-    repo: Annotated[
-        str,
-        typer.Option(
-            metavar="PLACE",
-            help="Path or address of the repository, or a folder inside it. Kakite pushes the branch there. "
-            "Default: this folder; with --container its code.",
-        ),
-    ] = "",
+    repo: RunRepo = "",
     branch: Branch = None,
     *,
     push: Annotated[
@@ -101,14 +104,13 @@ def run(
         str | None,
         typer.Option(metavar="FILE", help="Write the change into this file, as a patch for `git apply`."),
     ] = None,
-    container: Container = "",
+    container: ContainerName = "",
     workdir: Workdir = "",
     given: GivenFlags,
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
     """Clone the repository into a separate workspace, let the model work there, and push a branch."""
-    from kakite.agent.git.url import RepoUrl, find_enclosing_repository, parse_repo_url
     from kakite.agent.run.store import RunStore
     from kakite.cli.agent.run_report import check_patch_file
     from kakite.cli.settings import load_settings
@@ -116,27 +118,27 @@ def run(
 
     with _report_errors(as_json=as_json) as attempt:
         record = RunStore(ensure_state_folder(os.environ)).create_run()
-        in_container = bool(container) and not repo
-        attempt.address = (
-            RepoUrl(str(record.source))
-            if in_container
-            else parse_repo_url(find_enclosing_repository(repo or "."))
-        )
+        in_container = bool(container and not repo)
+        attempt.address = _find_repository(str(record.source) if in_container else "", repo or ".")
         settings = load_settings(given, repository=attempt.address.url)
-        if not task.strip():
-            raise UsageError("the task is empty")
+        _check_text(task)
         attempt.record = record
-        begun = _build_task(task, attempt.record.id, attempt.address, branch, settings)
+        begun = _build_task(task, record.id, attempt.address, branch, settings)
         begun = replace(begun, push=push and not in_container, patch=check_patch_file(patch))
         attempt.task = _set_container(begun, container, workdir, given)
-        _execute_task(
-            attempt.task,
-            attempt.record,
-            attempt.address,
-            settings,
-            stream=stream,
-            as_json=as_json,
-        )
+        _execute_task(attempt.task, record, attempt.address, settings, stream=stream, as_json=as_json)
+
+
+def _check_text(task: str) -> None:
+    if not task.strip():
+        raise UsageError("the task is empty")
+
+
+def _find_repository(made: str, given: str) -> RepoUrl:
+    """Return the repository that a person means; with ``made`` the one that the run makes."""
+    from kakite.agent.git.url import RepoUrl, find_enclosing_repository, parse_repo_url
+
+    return RepoUrl(made) if made else parse_repo_url(find_enclosing_repository(given))
 
 
 def _set_container(task: Task, container: str, workdir: str, given: Mapping[str, object]) -> Task:
@@ -591,6 +593,7 @@ def _execute_task(
 
     terminal = RunView()
     streaming = (sys.stderr.isatty() and not as_json) if stream is None else stream
+    _check_model_named(task)
     # What is wrong with the parts is said before we act.
     parts = _build_deps(task, record, address, terminal, settings, stream=streaming)
     _check_can_act(parts)
@@ -620,31 +623,19 @@ def _build_deps(
 ) -> RunDeps:
     from kakite.agent.git.mirror import Mirror
     from kakite.agent.git.sandbox_remote import SandboxRemote
-    from kakite.agent.git.worktree import ORIGIN_SERVICE, read_commit_author
+    from kakite.agent.git.worktree import read_commit_author
     from kakite.agent.run.deps import RunDeps
     from kakite.agent.run.limits import DailyUsageStore
-    from kakite.agent.run.task_container import TaskContainer
     from kakite.cli.agent.worker import open_task_model
     from kakite.cli.settings import build_tool_settings
     from kakite.host import MODES, DenyingApprover
-    from kakite.sandbox import AUTO, ResourceLimits, SandboxSpec, open_sandbox
-    from kakite.sandbox.container.command_container import SERVICE
+    from kakite.sandbox import AUTO, open_sandbox
     from kakite.workspace import ensure_state_folder
 
-    _check_model_named(task)
-    asked_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     mirror = Mirror(record.mirror, address, os.environ)
     relay = SandboxRemote(mirror, task.branch, read_only=not task.push)
-    limits = ResourceLimits()
-    container = TaskContainer(task, record, os.environ, limits) if task.container else None
-    terms = SandboxSpec(
-        limits=limits,
-        network=task.network,
-        hosts=task.hosts,
-        services={ORIGIN_SERVICE: relay, **({SERVICE: container.serve} if container else {})},
-        cache=address.url,
-        checkout=address.local_path,
-    )
+    container = _name_container(task, record)
+    terms = _build_sandbox_spec(task, address, relay, container)
     sandbox = open_sandbox(task.sandbox, record.task, terms=terms)
     terminal.where = lambda: _describe_sandbox(task, sandbox)
     return RunDeps(
@@ -655,7 +646,7 @@ def _build_deps(
         ),
         model=open_task_model(task),
         rules=MODES[_parse_mode(task.approve)],
-        approver=terminal if asked_at_terminal else DenyingApprover(),
+        approver=terminal if _is_terminal() else DenyingApprover(),
         author=read_commit_author(os.environ),
         days=DailyUsageStore(ensure_state_folder(os.environ)),
         stream=stream,
@@ -667,6 +658,33 @@ def _build_deps(
         tooling=build_tool_settings(settings),
         retry_seconds=60 * settings.retry_minutes,
     )
+
+
+def _name_container(task: Task, record: RunFolder) -> TaskContainer | None:
+    from kakite.agent.run.task_container import TaskContainer
+    from kakite.sandbox import ResourceLimits
+
+    return TaskContainer(task, record, os.environ, ResourceLimits()) if task.container else None
+
+
+def _build_sandbox_spec(
+    task: Task, address: RepoUrl, relay: SandboxRemote, container: TaskContainer | None
+) -> SandboxSpec:
+    from kakite.agent.git.worktree import ORIGIN_SERVICE
+    from kakite.sandbox import SandboxSpec
+    from kakite.sandbox.container.command_container import SERVICE
+
+    return SandboxSpec(
+        network=task.network,
+        hosts=task.hosts,
+        services={ORIGIN_SERVICE: relay, **({SERVICE: container.serve} if container else {})},
+        cache="" if container else address.url,
+        checkout=address.local_path,
+    )
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _check_model_named(task: Task) -> None:

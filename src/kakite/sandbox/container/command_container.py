@@ -48,7 +48,7 @@ _MAX_WAITING = 16 << 20  # bytes of standard error that nobody has read yet
 _OWN = "/run/kakite"
 # Subshells collect what has ended: a shell that is the first process gets the orphans of all others.
 _FIRST = """\
-if [ -w . ]; then echo ready; else echo closed; fi
+echo ready
 while read -r what pid; do
   case $what in
     all) kill -s KILL -- -1 ;;
@@ -73,6 +73,7 @@ printf '%s\\n' "$home"
 """
 # What a login shell sets holds for every command: tools that activate an environment rely on it.
 _LOG_IN = """\
+if [ -w . ]; then echo ready; fi
 if command -v bash > /dev/null; then shell=bash; else shell=sh; fi
 "$shell" -lc 'if [ "$BASH_VERSION" ]; then set -o posix; fi
 unset PWD OLDPWD SHLVL _
@@ -165,16 +166,17 @@ class CommandContainer:
             await asyncio.to_thread(container.reap, containers)
         found = await asyncio.to_thread(folder.stat)
         self._project = project
-        said = await self._open(containers, folder, f"{found.st_uid}:{found.st_gid}")
-        if said != "ready" and os.geteuid() != 0 and containers.name == "docker":
+        await self._open(containers, folder, f"{found.st_uid}:{found.st_gid}")
+        writable = await self._prepare()
+        if not writable and os.geteuid() != 0 and containers.name == "docker":
             await self.close()  # a rootless engine, whose root is the person
-            said = await self._open(containers, folder, "0:0")
-        if said != "ready":
+            await self._open(containers, folder, "0:0")
+            writable = await self._prepare()
+        if not writable:
             await self.close()
             raise SandboxError(f"commands in the container cannot write to `{folder}`")
-        await self._prepare()
 
-    async def _open(self, containers: engine.ContainerEngine, folder: Path, user: str) -> str:
+    async def _open(self, containers: engine.ContainerEngine, folder: Path, user: str) -> None:
         name = engine.get_current_owner().make_container_name()
         arguments = self._build_run_args(containers, name, folder, user)
         try:
@@ -184,10 +186,9 @@ class CommandContainer:
         self._running = _Running(name, containers, user, first)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START):
-                said = (await first.stdout.readline()).decode(errors="replace").strip()
-                if said:
+                if await first.stdout.readline():
                     self._reader = asyncio.create_task(self._read(self._running), name="commands")
-                    return said
+                    return
                 await first.wait()
         words = first.get_stderr_tail()
         await self.close()
@@ -202,13 +203,13 @@ class CommandContainer:
         is_podman = containers.name == "podman"
         rootless = ("--userns", "keep-id") if is_podman and os.geteuid() != 0 else ()
         mode = "mode=1777" if is_podman else f"mode=0755,uid={uid},gid={gid}"
-        # For the one order by root; commands are not root then, and can never be.
-        given = () if uid == "0" else ("CHOWN", "DAC_OVERRIDE", "FOWNER")
+        # For the first process, which is root where commands are somebody else: they can never be that.
+        given = () if uid == "0" else ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL")
         return (
             *("run", "--rm", "--interactive", "--pull", "never", "--name", name),
             *("--label", f"{engine.OWNER}={engine.get_user_label()}"),
             *("--log-driver", "none", "--hostname", "sandbox", "--network", "none", "--no-healthcheck"),
-            *("--user", user, *rootless, "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+            *("--user", "0:0", *rootless, "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
             *(part for each in given for part in ("--cap-add", each)),
             *container.build_resource_args(self._limits, containers.name),
             *container.build_no_proxy_args(containers.name),
@@ -219,20 +220,21 @@ class CommandContainer:
             *(self._image.reference, "-c", _FIRST),
         )
 
-    async def _prepare(self) -> None:
-        """Find the home, and what a login shell sets. What fails here the commands tell by themselves."""
+    async def _prepare(self) -> bool:
+        """Find the home, and what a login shell sets; tell whether commands can write to the project."""
         there = self._get_running()
         arguments = ("-c", _PREPARE, "sh", self._image.user, *there.user.split(":"))
         done = await asyncio.to_thread(
             there.containers.ask, "exec", "--user", "0", there.name, "sh", *arguments, timeout=_CALL
         )
         there.home = done.stdout.decode(errors="replace").strip() or there.home
-        await asyncio.to_thread(
+        done = await asyncio.to_thread(
             there.containers.ask,
             *("exec", "--user", there.user, "--env", f"HOME={there.home}", there.name),
             *("sh", "-c", _LOG_IN, "sh", _OWN),
             timeout=_CALL,
         )
+        return done.stdout.startswith(b"ready")
 
     async def exec(
         self,

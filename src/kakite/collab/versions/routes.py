@@ -70,6 +70,10 @@ def add_versions(app: FastAPI, pages: DocumentRegistry) -> None:
         ]
         return {"text": then, "differences": differences}
 
+    _add_list(app, pages)
+
+
+def _add_list(app: FastAPI, pages: DocumentRegistry) -> None:
     @app.get("/api/pages/{page:path}/versions")
     async def list_versions(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """All versions, the last one first."""

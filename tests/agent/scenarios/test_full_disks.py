@@ -79,7 +79,7 @@ async def test_a_full_disk_while_a_file_is_edited_is_told_to_the_model_and_the_f
     run = await scene.play(PLANNED, edit, look, DONE, listener=fills)
     assert run.status == "done"
     assert "full" in heard(run)[0]
-    assert "500001\\nfirst" in heard(run)[1]
+    assert "500001\nfirst" in heard(run)[1]
 
 
 @pytest.mark.parametrize("turn", [1, 2, 3])

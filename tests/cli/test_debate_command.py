@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from kakite.backoff import poll_with_backoff
 from kakite.cli.debate.live_view import DebateLiveView
 from kakite.debate.machine import DebateStarted, DebateStopped, ReplyReceived, begin, on_reply
 from kakite.debate.model import assign_letters
 from kakite.debate.session import SessionUpdate
 from kakite.debate.store import SqliteDebateStore
 from kakite_testing.fake_clis import build_stub_command
-from tests.bounds import little_work
+from tests.bounds import WITHIN, little_work
 from tests.cli.program import TIMEOUT, argv, environment, kakite
 from tests.cli.terminal import Terminal
 from tests.debate.arguing import answer, answered, failure, judging, terms
@@ -167,6 +168,9 @@ def test_killed_in_mid_round_it_goes_on_and_no_answer_is_lost_or_asked_again(tmp
     ) as program:
         assert program.stdout
         first = next(each for each in map(json.loads, program.stdout) if each["type"] == "replied")
+        for _ in poll_with_backoff(WITHIN, threading.Event()):  # else claude may not have begun yet
+            if (tmp_path / "claude").exists() and asked(tmp_path, "claude"):
+                break
         program.kill()
     assert (first["side"], first["round"]) == ("codex", 1)
     listed = kakite("debate", "--list", "--json", home=tmp_path).json["debates"]

@@ -79,8 +79,8 @@ def _add_list(app: FastAPI, pages: DocumentRegistry) -> None:
         """All versions, the last one first."""
         found = await open_authorized(pages, request, page, writes=True)
         writes = await asyncio.to_thread(pages.workspace.list_writes, page, limit=MAX_WRITES)
-        listed = [_to_listed(each) for each in list_file_versions(writes)]
-        listed += [_to_listed_name(each) for each in found.versions.all]
+        listed = [_to_version_json(each) for each in list_file_versions(writes)]
+        listed += [_to_named_json(each) for each in found.versions.all]
         return {"versions": sorted(listed, key=_get_time, reverse=True), "now": time.time()}
 
     @app.post("/api/pages/{page:path}/versions", status_code=201)
@@ -89,7 +89,7 @@ def _add_list(app: FastAPI, pages: DocumentRegistry) -> None:
         found = await open_authorized(pages, request, page, writes=True)
         versions = found.versions.add(str(found.text), name=named.name.strip(), by=get_user(request).name)
         found.set_versions(versions)
-        return {"version": _to_listed_name(versions.all[-1])}
+        return {"version": _to_named_json(versions.all[-1])}
 
 
 def _get_time(listed: dict[str, object]) -> float:
@@ -97,11 +97,11 @@ def _get_time(listed: dict[str, object]) -> float:
     return listed["time"]
 
 
-def _to_listed(version: FileVersion) -> dict[str, object]:
+def _to_version_json(version: FileVersion) -> dict[str, object]:
     return {**asdict(version), "name": ""}
 
 
-def _to_listed_name(version: NamedVersion) -> dict[str, object]:
+def _to_named_json(version: NamedVersion) -> dict[str, object]:
     return {
         "id": f"{_NAMED}{version.id}",
         "name": version.name,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace as with_fields
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from unicodedata import is_normalized, normalize
 
 from kakite.edit.changes import Change
@@ -463,14 +463,16 @@ def _restore_characters(
         return new
     rows = {at: number for at, number in enumerate(place.pairs) if number is not None}
     pairs = list(zip(search.lines.pick(rows), view.lines.pick(rows.values()), strict=True))
-    is_composed = all(is_normalized("NFC", file) for _, file in pairs)
+    forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+    form = next((each for each in forms if all(is_normalized(each, file) for _, file in pairs)), None)
     changed = [step for step in steps if step.kind == "change"]
     lines = {
-        at: normalize("NFC", new[at]) if is_composed else new[at]
+        at: normalize(form, new[at]) if form else new[at]
         for step in changed
         for at in range(step.new_start, step.new_end)
     }
     used = "".join(lines.values())
+    used = "".join(char for char in set(used) if char.isascii() or char not in view.text)  # those are meant
     plain = {one: other for one, other in _build_character_table(pairs, used).items() if not one.isascii()}
     written = list(new)
     for step in changed:

@@ -419,6 +419,32 @@ def test_characters_that_are_new_and_curly_are_written_as_sent() -> None:
     assert written('a = "b"\n', "a = “b”\n", 'a = "b"\nc = "“”"\n') == 'a = "b"\nc = "“”"\n'
 
 
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.data())
+def test_blank_lines_that_search_left_out_are_not_written_twice(gaps: list[int], data: st.DataObject) -> None:
+    """SEARCH has no blank line at all, REPLACE has those of the file and one line that is another."""
+    lines = [f"value_{number} = make({number})" for number in range(len(gaps) + 1)]
+    at = data.draw(st.integers(0, len(lines) - 1))
+    changed = [*lines[:at], "other = 1", *lines[at + 1 :]]
+
+    def join(each: list[str]) -> str:
+        return "".join("\n" * gap + f"{line}\n" for gap, line in zip([0, *gaps], each, strict=True))
+
+    assert written(join(lines), "".join(f"{line}\n" for line in lines), join(changed)) == join(changed)
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace"),
+    [
+        ("def f():\n    1\n\n\ndef g():\n    2\n", "    1\ndef g():\n", "    1\n\n\ndef g(x):\n"),
+        ("f()\n\ng()\n", "f()\ng()\n", "f()\n\nk()\n\ng()\n"),
+        ("a = 1\n\nb = 2\n\nc = 3\n", "a = 1\nb = 2\nc = 3\n", "a = 1\n\nc = 3\n"),
+    ],
+)
+def test_a_blank_line_above_what_comes_is_the_files(text: str, search: str, replace: str) -> None:
+    expected = re.sub(r"\n+", "\n", text).replace(search, replace)
+    assert written(text, search, replace) == expected
+
+
 # --- 3: no letter and no digit is forgiven
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace as with_fields
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from unicodedata import is_normalized, normalize
 
 from kakite.edit.changes import Change
@@ -463,14 +463,16 @@ def _restore_characters(
         return new
     rows = {at: number for at, number in enumerate(place.pairs) if number is not None}
     pairs = list(zip(search.lines.pick(rows), view.lines.pick(rows.values()), strict=True))
-    is_composed = all(is_normalized("NFC", file) for _, file in pairs)
+    forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+    form = next((each for each in forms if all(is_normalized(each, file) for _, file in pairs)), None)
     changed = [step for step in steps if step.kind == "change"]
     lines = {
-        at: normalize("NFC", new[at]) if is_composed else new[at]
+        at: normalize(form, new[at]) if form else new[at]
         for step in changed
         for at in range(step.new_start, step.new_end)
     }
     used = "".join(lines.values())
+    used = "".join(char for char in set(used) if char.isascii() or char not in view.text)  # those are meant
     plain = {one: other for one, other in _build_character_table(pairs, used).items() if not one.isascii()}
     written = list(new)
     for step in changed:
@@ -586,6 +588,7 @@ def replace_rows(
         low, high = (rows[0], rows[-1] + 1) if rows else (cursor, cursor)
         if step.kind == "change":
             following = next((row for row in pairs[step.old_end :] if row is not None), high)
+            lines, high = _use_blanks_above(view, (cursor, low, high, following), lines)
             if not rows and not any(line.strip(BLANKS) for line in lines):
                 lines = lines[: _count_missing_blanks(view, low, step, new)]
             elif following > high:
@@ -652,6 +655,29 @@ def _is_blank_lost_above(
     return all(any(row is not None for row in side) for side in sides)
 
 
+def _use_blanks_above(
+    view: IndexedText, bounds: tuple[int, int, int, int], lines: Sequence[str]
+) -> tuple[Sequence[str], int]:
+    """Return the lines that replace rows, and where those end, if the text has blank lines above that SEARCH
+    does not have: blank lines of REPLACE there are those of the text.
+
+    ``bounds`` are the row behind the last one that SEARCH has, the rows to be replaced, and the next one that
+    SEARCH has.
+    """
+    cursor, low, high, following = bounds
+    if low == high or not lines or any(view.keys[row] for row in range(cursor, low)):
+        return lines, high
+    above = low - cursor
+    if any(line.strip(BLANKS) for line in lines):
+        begin = sum(1 for _ in takewhile(lambda line: not line.strip(BLANKS), lines))
+        return lines[min(above, begin) :], high
+    if not above or any(view.keys[row] for row in range(high, following)):
+        return lines, high
+    there = above + following - high
+    surplus = min(max(there - len(lines), 0), following - high)
+    return lines[min(there, len(lines)) :], high + surplus
+
+
 def _merge_blanks(
     view: IndexedText, low: int, high: int, following: int, lines: Sequence[str]
 ) -> tuple[int, int, Sequence[str]]:
@@ -672,7 +698,10 @@ def _merge_blanks(
     begins, ends = (not line.strip(BLANKS) for line in (lines[0], lines[-1]))
     if begins and not ends:
         return low, high, lines
-    return (following, following, lines) if begins or ends or above else (low, high, lines)
+    if begins:  # the text's stand above, those that end it below
+        begin = sum(1 for _ in takewhile(lambda line: not line.strip(BLANKS), lines))
+        return following, following, lines[min(blanks, begin) :]
+    return (following, following, lines) if ends or above else (low, high, lines)
 
 
 def _replace_lines(view: IndexedText, first: int, after: int, lines: Sequence[str]) -> Change:

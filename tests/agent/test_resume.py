@@ -143,7 +143,7 @@ async def test_only_in_another_kind_the_model_is_told_where_it_is_now(place: Pat
     project = str(place / "run" / "task" / "project")
     for kind, told in zip(moved, (False, True), strict=True):
         await begun(place, remote, moved[0])
-        run = await gone_on_with(place, remote, kind, LOOK)
+        run = await gone_on_with(place, remote, kind, LOOK, DONE)  # who has only looked is asked once more
         assert any(project in text for text in asked(run)) is told
         assert run.environment is None
         shutil.rmtree(place / "run")

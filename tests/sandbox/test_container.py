@@ -503,8 +503,14 @@ asyncio.run(main())
         [sys.executable, "-c", script], env=env, capture_output=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    for name in _containers(docker):
-        docker("wait", name)
+    for name in _containers(docker):  # it may be gone by the time that it is waited for
+        subprocess.run(
+            ["/usr/bin/docker", "wait", name],
+            env=dict(docker.environ),
+            capture_output=True,
+            timeout=WITHIN,
+            check=False,
+        )
 
 
 def _cmdline(pid: Path) -> bytes:

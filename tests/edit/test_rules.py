@@ -14,6 +14,7 @@ import sys
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import assume, example, given
@@ -443,6 +444,23 @@ def test_blank_lines_that_search_left_out_are_not_written_twice(gaps: list[int],
 def test_a_blank_line_above_what_comes_is_the_files(text: str, search: str, replace: str) -> None:
     expected = re.sub(r"\n+", "\n", text).replace(search, replace)
     assert written(text, search, replace) == expected
+
+
+@pytest.mark.parametrize(("file", "sent"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_a_changed_line_keeps_the_form_of_the_files_characters(
+    file: Literal["NFC", "NFD"], sent: Literal["NFC", "NFD"]
+) -> None:
+    text, search, replace = "one é\ntwo\n", "one é\n", "other é\n"
+    found = written(
+        unicodedata.normalize(file, text),
+        unicodedata.normalize(sent, search),
+        unicodedata.normalize(sent, replace),
+    )
+    assert found == unicodedata.normalize(file, "other é\ntwo\n")
+
+
+def test_a_typographic_character_that_the_file_has_elsewhere_stays() -> None:
+    assert written("- a\n- d — e\n", "– a\n", "– a\n– b — c\n") == "- a\n- b — c\n- d — e\n"
 
 
 # --- 3: no letter and no digit is forgiven

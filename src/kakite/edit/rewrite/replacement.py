@@ -463,16 +463,15 @@ def _restore_characters(
         return new
     rows = {at: number for at, number in enumerate(place.pairs) if number is not None}
     pairs = list(zip(search.lines.pick(rows), view.lines.pick(rows.values()), strict=True))
-    forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
-    form = next((each for each in forms if all(is_normalized(each, file) for _, file in pairs)), None)
+    form = _find_form([file for _, file in pairs])
     changed = [step for step in steps if step.kind == "change"]
     lines = {
         at: normalize(form, new[at]) if form else new[at]
         for step in changed
         for at in range(step.new_start, step.new_end)
     }
-    used = "".join(lines.values())
-    used = "".join(char for char in set(used) if char.isascii() or char not in view.text)  # those are meant
+    # What the text itself has elsewhere is meant.
+    used = "".join(char for char in set("".join(lines.values())) if char.isascii() or char not in view.text)
     plain = {one: other for one, other in _build_character_table(pairs, used).items() if not one.isascii()}
     written = list(new)
     for step in changed:
@@ -491,6 +490,13 @@ def _restore_characters(
                 return AmbiguousReplacementError(new[at])
             written[at] = "".join(own.get(char, char) or char for char in dotted).replace(_DOTS, "...")
     return written
+
+
+def _find_form(lines: Sequence[str]) -> Literal["NFC", "NFD"] | None:
+    """Return the form in which all lines have their composed characters; None: in none of these."""
+    if all(is_normalized("NFC", line) for line in lines):
+        return "NFC"
+    return "NFD" if all(is_normalized("NFD", line) for line in lines) else None
 
 
 def _has_more_signs(new: str, pair: Sequence[tuple[str, str]], own: dict[str, str | None]) -> bool:

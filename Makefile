@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
 PROCESSES := auto
 # What pytest makes of the tests' modules is kept: each process would make it again, for a minute.
-PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
 
 .PHONY: demo test test-all test-rest check proof coverage install clients clis docs record bench bench-serve bench-install man images packages release audit licences fuzz \
   lock clean

@@ -39,6 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let no test be skipped in CI but for a reason that is listed, and take the lane's tests alone."""
+    # In the processes of the tests a file opened without its encoding fails, however pytest was started.
+    os.environ["PYTHONWARNDEFAULTENCODING"] = "1"
     if (name := str(config.getoption("lane"))) != "all":
         config.pluginmanager.register(lanes.Lane(name), "lane")
     if deadline := lanes.find_deadline(os.environ):

@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 
 KILLS = 5
 """Of one session."""
+IN_A_TURN = Death(2, 0)
+"""Whatever is drawn, one kill of a session falls within a turn: at its second line, before most calls."""
 _DONE = re.compile(r"Done: (?:run_command: echo (w\d+) >> log|text_editor: insert)")
 """A terminal shows a call so; of an edit its word is in the lines after it."""
 _INSERTED = re.compile(r"\+w\d+$")
@@ -157,20 +159,21 @@ def drive(place: Place, front: type[AnyFront], drawn: random.Random) -> int:
     """Drive a session to its end, with kills in between; return how many turns those cut off."""
     shown = Shown()
     deaths = [Death(drawn.randint(1, 24), drawn.uniform(0, 0.06)) for _ in range(KILLS)]
+    deaths[0] = IN_A_TURN  # taken last
     cut: set[int] = set()  # turns: one is found cut again where also who takes the session up is killed
     number, answered = 0, 0
     while answered < len(front.orders) or deaths:
         talking = front(place, go_on=place.has_session())
         talking.shown = shown
         try:
-            if deaths and drawn.random() < 0.1:
+            if deaths[1:] and drawn.random() < 0.1:
                 talking.arm(deaths.pop())  # while it opens
             alive = talking.begin()
             while alive and (answered < len(front.orders) or deaths):
-                if deaths:
-                    talking.arm(deaths.pop())
                 number += 1
                 order = front.orders[number % len(front.orders)]
+                if deaths[1:] or (deaths and order == "go"):
+                    talking.arm(deaths.pop())
                 alive = talking.prompt(order if order.startswith("/") else f"{order} {number}")
                 answered += alive
         finally:

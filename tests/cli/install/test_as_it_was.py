@@ -22,12 +22,12 @@ def test_what_was_installed_again_over_a_list_that_changed_goes_whole(tmp_path: 
     me = person(tmp_path)
     file = me.write(SETTINGS, "{}\n")
     me.install("claude")
-    settings = json.loads(file.read_text())
+    settings = json.loads(file.read_text("utf-8"))
     denied = sorted(each for each in settings["permissions"]["deny"] if each != gone)
     file.write_text(json.dumps({"permissions": {"deny": denied}}, indent=2))
     me.install("claude")
     me.uninstall("claude")
-    assert not json.loads(file.read_text()).get("permissions", {}).get("deny")
+    assert not json.loads(file.read_text("utf-8")).get("permissions", {}).get("deny")
 
 
 def test_a_link_in_circles_is_told(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_an_item_that_was_there_before_stays(tmp_path: Path) -> None:
     file = me.write(SETTINGS, '{"permissions": {"deny": ["Write", "Read"]}}\n')
     me.install("claude")
     me.uninstall("claude")
-    assert file.read_text() == '{"permissions": {"deny": ["Write", "Read"]}}\n'
+    assert file.read_text("utf-8") == '{"permissions": {"deny": ["Write", "Read"]}}\n'
 
 
 def test_a_file_that_is_none_keeps_nobody_waiting(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_file_that_is_read_only_is_not_replaced(tmp_path: Path) -> None:
     file.chmod(0o444)
     with pytest.raises(FileAccessError, match="read-only"):
         me.install("cursor")
-    assert file.read_text() == "{}\n"
+    assert file.read_text("utf-8") == "{}\n"
 
 
 def test_a_server_that_is_null_is_somebodys(tmp_path: Path) -> None:
@@ -107,4 +107,4 @@ def test_two_places_that_share_a_file_are_told_apart(tmp_path: Path) -> None:
     assert refused.value.code == "client_file_unclear"
     assert me.files() == before
     me.uninstall("claude")
-    assert (me.home / ".claude.json").read_text() == "{}\n"
+    assert (me.home / ".claude.json").read_text("utf-8") == "{}\n"

@@ -477,16 +477,17 @@ def _move_first(
 
 def _has_lost_more(sent: Sequence[str], new: Sequence[str], of: str) -> bool:
     """Tell whether lines of REPLACE may have lost blanks with its first one: new ones right below that are
-    left of it in the file, or others at the depth at which it was sent, if no line of SEARCH is as deep.
+    left of it in the file, or others at the depth at which it was sent. Not where they replace a line at
+    their column, or stand above one that is not at the margin.
     """
-    known = {line for line in sent[1:] if line.strip(BLANKS)}
-    columns = {get_column(line) for line in known}
-    further = [line for line in new[1:] if line.strip(BLANKS)]
-    group = [get_column(line) for line in takewhile(lambda line: line not in known, further)]
-    sent_at = get_column(sent[0])
-    left = {at for at in group if at < get_column(of)}
-    left.update(at for at in map(get_column, further) if 0 < at == sent_at)
-    return not left <= columns
+    old, further = ([line for line in lines[1:] if line.strip(BLANKS)] for lines in (sent, new))
+    group = list(takewhile(lambda line: line not in old, further))
+    gone = takewhile(lambda line: line not in further, old)
+    columns = {*map(get_column, gone), *(filter(None, map(get_column, further[len(group) :][:1])))}
+    if any(get_column(line) < get_column(of) and get_column(line) not in columns for line in group):
+        return True
+    depth = get_column(sent[0])
+    return 0 < depth in set(map(get_column, further)) - set(map(get_column, old))
 
 
 def _restore_characters(

@@ -17,7 +17,7 @@ from kakite.tools.after_edit import AfterEditCommand
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.text_pages import truncate_text
 from kakite.tools.toolset import JsonObject
-from kakite.workspace import Workspace, WorkspaceError
+from kakite.workspace import Workspace, WorkspaceError, get_inherited_path
 from kakite.workspace.landlock import is_confined
 
 MAX_COMMAND = 10.0  # s, of one command for one file
@@ -115,7 +115,7 @@ def _run_after_edit_command(
     environment = build_base_environment(os.environ, os.environ.get("HOME") or root)
     try:
         with scope.whole.open_folder(".") as folder:
-            launch = ProcessSpec(argv=argv, env=environment, cwd=f"/proc/self/fd/{folder}")
+            launch = ProcessSpec(argv=argv, env=environment, cwd=get_inherited_path(folder))
             ended = asyncio.run(run(launch, timeout=left, limit=OUTPUT_SHOWN))
     except (ProcessError, WorkspaceError) as error:
         return answer | {"output": f"it could not be run: {error.message}{_describe_confinement()}"}

@@ -17,6 +17,7 @@ from kakite.workspace.edit_log_rows import Author, LoggedWrite, PruneFilter
 from kakite.workspace.errors import WorkspaceError
 from kakite.workspace.listing import Entry, FoundFile, Listing, WalkedFile
 from kakite.workspace.openat2 import has_openat2
+from kakite.workspace.roots import get_inherited_path
 from kakite.workspace.transaction import FileWrite, UndoPlan
 from kakite.workspace.workspace import Workspace
 from kakite.workspace.write_denylist import DEFAULT_DENYLIST, build_denylist
@@ -46,6 +47,7 @@ __all__ = [
     "find_edit_logs",
     "find_latest",
     "format_diff",
+    "get_inherited_path",
     "get_state_path",
     "has_openat2",
     "list_writes",

@@ -325,6 +325,8 @@ def _copy_attributes(file: int, place: FileSlot, like: os.stat_result) -> None:
 
 
 def _copy_extended(file: int, place: FileSlot) -> None:
+    if not hasattr(os, "listxattr"):
+        return  # Python has these for Linux only
     original = os.open(
         place.name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder
     )

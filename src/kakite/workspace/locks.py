@@ -19,7 +19,8 @@ import struct
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -130,15 +131,26 @@ class FileLocks:
             finally:
                 own.release_all()
             return
+        if _HAS_OWN_LOCKS:
+            file = _open_lock_file(self._file)
+            try:
+                yield _BytesOfFile(file, str(self._file))
+            finally:
+                os.close(file)  # which frees them all
+            return
+        held = _BytesOfProcess(_share_file(self._file), str(self._file))
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise make_edit_log_error(str(self._file), f"cannot be used ({error.strerror})") from error
-        try:
-            yield _BytesOfFile(file, str(self._file))
+            yield held
         finally:
-            os.close(file)  # which frees them all
+            held.release_all()
+
+
+def _open_lock_file(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise make_edit_log_error(str(path), f"cannot be used ({error.strerror})") from error
 
 
 class _Bytes(Protocol):
@@ -193,6 +205,99 @@ class _BytesOfFile:
 
 
 _FLOCK = "hhqqi4x"
+_HAS_OWN_LOCKS = hasattr(fcntl, "F_OFD_SETLK")
+"""Whether an open file can own locks; elsewhere (macOS) the process does, and loses all if it closes the file."""
+
+
+@dataclass(slots=True)
+class _SharedFile:
+    """A file with locks, which all threads of this process use and none closes."""
+
+    file: int
+    taken: set[int] = field(default_factory=set[int])
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+
+_shared_files: dict[tuple[int, int, int], _SharedFile] = {}
+_sharing = threading.Lock()
+
+
+def _share_file(path: Path) -> _SharedFile:
+    """Return what this process has open of a lock file, or open it."""
+    with _sharing:
+        with suppress(OSError):
+            found = path.stat()
+            shared = _shared_files.get((os.getpid(), found.st_dev, found.st_ino))
+            if shared is not None:
+                return shared  # to open and close it once more would free all locks
+        file = _open_lock_file(path)
+        found = os.fstat(file)
+        return _shared_files.setdefault((os.getpid(), found.st_dev, found.st_ino), _SharedFile(file))
+
+
+class _BytesOfProcess:
+    """Bytes of a file that this process owns: its threads exclude each other by what they write down."""
+
+    def __init__(self, shared: _SharedFile, name: str) -> None:
+        self._shared = shared
+        self._name = name
+        self._own: set[int] = set()
+
+    def take(self, number: int) -> bool:
+        with self._shared.guard:
+            if number in self._shared.taken or not self._lock(number, 1):
+                return False
+            self._shared.taken.add(number)
+            self._own.add(number)
+        return True
+
+    def release(self, number: int) -> None:
+        with self._shared.guard:
+            self._unlock(number, 1)
+            self._shared.taken.discard(number)
+            self._own.discard(number)
+
+    def find(self, start: int, end: int) -> int | None:
+        with self._shared.guard:
+            ours = min((number for number in self._shared.taken if start <= number < end), default=None)
+            return self._find_foreign(start, end if ours is None else ours, ours)
+
+    def release_all(self) -> None:
+        for number in tuple(self._own):
+            self.release(number)
+
+    def _find_foreign(self, start: int, end: int, ours: int | None) -> int | None:
+        """Return the first byte that another process holds, found by halves; ``ours`` if there is none."""
+        if self._is_free(start, end):
+            return ours
+        while end - start > 1:
+            middle = (start + end) // 2
+            if self._is_free(start, middle):
+                start = middle
+            else:
+                end = middle
+        return start
+
+    def _is_free(self, start: int, end: int) -> bool:
+        """Tell whether no other process holds one of these bytes, of which this one holds none."""
+        if start >= end:
+            return True
+        if not self._lock(start, end - start):
+            return False
+        self._unlock(start, end - start)
+        return True
+
+    def _lock(self, start: int, count: int) -> bool:
+        try:
+            fcntl.lockf(self._shared.file, fcntl.LOCK_EX | fcntl.LOCK_NB, count, start)
+        except OSError as error:
+            if error.errno in {errno.EAGAIN, errno.EACCES}:
+                return False
+            raise make_edit_log_error(self._name, f"cannot be locked ({error.strerror})") from error
+        return True
+
+    def _unlock(self, start: int, count: int) -> None:
+        fcntl.lockf(self._shared.file, fcntl.LOCK_UN, count, start)
 
 
 class _BytesInMemory:

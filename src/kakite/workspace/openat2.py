@@ -1,8 +1,8 @@
 """Opens paths that cannot lead out of a folder, whatever happens to the tree meanwhile.
 
 The kernel resolves the path (``openat2`` with RESOLVE_BENEATH): no check that a racing rename or link could
-outrun. Where it cannot, every component is opened on its own without following links; then links inside the
-tree are refused too. Every function takes a descriptor of the folder, never its name.
+outrun. Where it cannot (Linux before 5.6, macOS), every component is opened on its own, from the descriptor
+of the one before. Every function takes a descriptor of the folder, never its name.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import sys
 from functools import cache
 
 _SYS_OPENAT2 = 437  # the same number on every architecture (linux/include/uapi/asm-generic/unistd.h)
@@ -17,6 +18,9 @@ _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
+PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
+"""Opens something to look at it; where the system has no flag for that, to read it."""
+_MAX_LINKS = 40  # what the kernel allows
 _RETRIES = 64  # EAGAIN: something was renamed while the kernel walked; it says "try again"
 
 
@@ -37,12 +41,12 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0) -> int:
     Raises:
         OSError: EXDEV if the path would leave the folder; else what ``open`` raises.
     """
+    if not has_openat2():
+        return _walk(root, path, flags | os.O_CLOEXEC, mode)
     for _ in range(_RETRIES):
         try:
             return _openat2(root, path, flags | os.O_CLOEXEC, mode)
         except OSError as error:
-            if error.errno in {errno.ENOSYS, errno.EPERM} and not has_openat2():
-                return _walk(root, path, flags | os.O_CLOEXEC, mode)
             if error.errno != errno.EAGAIN:
                 raise
     raise OSError(errno.EAGAIN, "the tree keeps changing", path)
@@ -51,9 +55,11 @@ def open_beneath(root: int, path: str, flags: int, mode: int = 0) -> int:
 @cache
 def has_openat2() -> bool:
     """Return whether the kernel itself can confine a path (Linux 5.6 or newer, not filtered)."""
-    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    if sys.platform != "linux":  # another system has another call of that number
+        return False
+    here = os.open("/", PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.close(_openat2(here, ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0))
+        os.close(_openat2(here, ".", PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC, 0))
     except OSError:
         return False
     finally:
@@ -72,18 +78,42 @@ def _openat2(root: int, path: str, flags: int, mode: int) -> int:
 
 
 def _walk(root: int, path: str, flags: int, mode: int) -> int:
-    *folders, name = [part for part in path.split("/") if part not in {"", "."}] or ["."]
-    if ".." in (*folders, name):
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
-    current = os.dup(root)
+    """Open a path as the kernel does beneath a folder, one component after another, none through a link."""
+    opened, left, links = [os.dup(root)], path.split("/")[::-1], 0
     try:
-        for folder in folders:
-            step = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            current, previous = os.open(folder, step, dir_fd=current), current
-            os.close(previous)
-        return os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=current)
+        while left:
+            part = left.pop()
+            if part in {"", "."}:
+                continue
+            if part == "..":
+                os.close(opened.pop())
+                if not opened:
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+                continue
+            is_followed = bool(left) or not flags & os.O_NOFOLLOW
+            target = _read_link(opened[-1], part) if is_followed else None
+            if target is None and not left:
+                return os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=opened[-1])
+            if target is None:
+                step = PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                opened.append(os.open(part, step, dir_fd=opened[-1]))
+                continue
+            links += 1
+            if target.startswith("/") or links > _MAX_LINKS:
+                number = errno.EXDEV if target.startswith("/") else errno.ELOOP
+                raise OSError(number, os.strerror(number), path)
+            left += target.split("/")[::-1]
+        return os.open(".", flags, mode, dir_fd=opened[-1])
     finally:
-        os.close(current)
+        for each in opened:
+            os.close(each)
+
+
+def _read_link(folder: int, name: str) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError:
+        return None  # no link, or nothing there: to open it tells which
 
 
 def exchange(folder: int, one: str, other: str) -> bool:

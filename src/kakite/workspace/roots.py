@@ -7,6 +7,7 @@ resolved here, if they stay beneath a root. Private folders beneath a root are h
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -143,14 +144,29 @@ class PrivateFolder:
     def _open(self) -> int | None:
         if self._descriptor is None:
             with suppress(OSError):
-                self._descriptor = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._descriptor = os.open(self._path, openat2.PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 finalize(self, os.close, self._descriptor)
         return self._descriptor
 
 
+_GET_PATH: int | None = getattr(fcntl, "F_GETPATH", None)
+"""How macOS tells the path of something opened; Linux has ``/proc`` for that."""
+_LONGEST_PATH = 1024  # bytes: PATH_MAX of macOS
+
+
 def get_real_path(opened: int) -> str:
     """Return the absolute path that something opened has now."""
+    if _GET_PATH is not None:
+        return os.fsdecode(fcntl.fcntl(opened, _GET_PATH, bytes(_LONGEST_PATH)).rstrip(b"\0"))
     return os.readlink(f"/proc/self/fd/{opened}")
+
+
+def get_inherited_path(opened: int) -> str:
+    """Return a path by which a program that we start finds something opened, which it inherits.
+
+    On Linux it is that very thing, whatever is put at its path meanwhile.
+    """
+    return f"/proc/self/fd/{opened}" if _GET_PATH is None else get_real_path(opened)
 
 
 @contextmanager
@@ -255,7 +271,7 @@ def _find_absolute_link(root: int, relative: str) -> tuple[str, str] | None:
                 break
             way.pop()
             continue
-        with open_within(root, "/".join(way) or ".", os.O_PATH | os.O_DIRECTORY) as folder:
+        with open_within(root, "/".join(way) or ".", openat2.PATH_ONLY | os.O_DIRECTORY) as folder:
             target = read_link(folder, part)
         if target is None:
             way.append(part)

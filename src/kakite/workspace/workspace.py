@@ -38,6 +38,7 @@ from kakite.workspace.listing import (
     list_entries,
     walk_files,
 )
+from kakite.workspace.openat2 import PATH_ONLY
 from kakite.workspace.roots import (
     LINK_HOPS,
     Folders,
@@ -217,7 +218,7 @@ class Workspace:
         Raises:
             WorkspaceError: it is not there, or lies out of the workspace.
         """
-        with self._open_path(path, os.O_PATH) as (_, found, _):
+        with self._open_path(path, PATH_ONLY) as (_, found, _):
             return stat.S_IMODE(os.fstat(found).st_mode)
 
     def count_hard_links(self, path: str) -> int:
@@ -226,7 +227,7 @@ class Workspace:
         Raises:
             WorkspaceError: it is not there, or lies out of the workspace.
         """
-        with self._open_path(path, os.O_PATH) as (_, found, _):
+        with self._open_path(path, PATH_ONLY) as (_, found, _):
             return os.fstat(found).st_nlink - 1
 
     def write(self, path: str, data: bytes, *, expected: str | None, by: Author = ANONYMOUS) -> File:
@@ -373,7 +374,7 @@ class Workspace:
         Raises:
             WorkspaceError: there is nothing, or it lies out of the workspace.
         """
-        with self._open_path(path, os.O_PATH) as (_, found, _):
+        with self._open_path(path, PATH_ONLY) as (_, found, _):
             return stat.S_ISDIR(os.fstat(found).st_mode)
 
     def is_link(self, path: str) -> bool:
@@ -386,7 +387,7 @@ class Workspace:
         parent, name = split_path(relative, path)
         with (
             translate_os_errors(path),
-            open_within(root.descriptor, parent, os.O_PATH | os.O_DIRECTORY) as folder,
+            open_within(root.descriptor, parent, PATH_ONLY | os.O_DIRECTORY) as folder,
         ):
             return read_link(folder, name) is not None
 
@@ -397,7 +398,7 @@ class Workspace:
         Raises:
             WorkspaceError: it is not there, not a folder, or out of the workspace.
         """
-        with self._open_path(path, os.O_PATH | os.O_DIRECTORY) as (_, folder, _):
+        with self._open_path(path, PATH_ONLY | os.O_DIRECTORY) as (_, folder, _):
             yield folder
 
     def walk(

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from kakite.processes import build_base_environment
-from kakite.workspace import READ_LIMIT
+from kakite.workspace import READ_LIMIT, get_inherited_path
 
 MAX_NEEDLES = 50
 _LONGEST = 200  # characters of a needle; what begins with it is found as well
@@ -285,7 +285,7 @@ class RipgrepRun:
         with suppress(OSError, ValueError):
             self._working = subprocess.Popen(
                 argv,
-                cwd=f"/proc/self/fd/{folder}",
+                cwd=get_inherited_path(folder),
                 env=build_base_environment(os.environ, "/"),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -45,7 +45,7 @@ from kakite.tools.shell.failure_hints import (
 )
 from kakite.tools.shell.overflow_files import MAX_FILE, OverflowFile
 from kakite.tools.toolset import JsonObject, Tool, ToolResult
-from kakite.workspace import WorkspaceError
+from kakite.workspace import WorkspaceError, get_inherited_path
 
 COMMAND_FILES = 64  # of those seen last, that are looked at before and after a command
 COMMAND_ROOM = 8 * 1024 * 1024  # characters of all of them
@@ -131,7 +131,7 @@ def create_run_command_tool(scope: Scope, rules: CommandRules, jobs: Jobs) -> Fu
             folder = await asyncio.to_thread(opened.enter_context, scope.workspace.open_folder(path))
             # The folder that was looked at, not what somebody puts at its path before the program starts.
             where = build_command_argv(argv, os.environ)
-            launch = ProcessSpec(argv=where, env=environment, cwd=f"/proc/self/fd/{folder}")
+            launch = ProcessSpec(argv=where, env=environment, cwd=get_inherited_path(folder))
             root = await asyncio.to_thread(opened.enter_context, scope.whole.open_folder("."))
             if arguments.get("background"):
                 return jobs.begin(launch, arguments.get("timeout"), root, opened)

@@ -1,7 +1,7 @@
 """Takes from Python what only Linux has, in every program that is started with this folder on its path.
 
-So the same tests show what Kakite does on another POSIX system: without ``openat2``, ``O_PATH``, locks that an
-open file owns, extended attributes and ``/proc``. The path of a descriptor is told as macOS does.
+So the same tests show what Kakite does on another POSIX system: without ``openat2``, ``O_PATH``, locks that
+an open file owns, extended attributes and ``/proc``. The path of a descriptor is told as macOS does.
 """
 
 from __future__ import annotations

@@ -61,6 +61,7 @@ def edit(workspace: Workspace) -> None:
     assert workspace.read("x").data == b"2"
 
 
+@pytest.mark.linux
 def test_mode_attributes_and_access_list_survive_a_write_and_its_undo(
     workspace: Workspace, root: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_mode_attributes_and_access_list_survive_a_write_and_its_undo(
         assert stat.S_IMODE(file.stat().st_mode) == mode == 0o660
 
 
+@pytest.mark.linux
 def test_a_folders_access_list_does_not_come_upon_a_file_without_one(
     workspace: Workspace, root: Path
 ) -> None:
@@ -285,6 +287,7 @@ def test_a_journal_on_a_full_disk_stops_writing(tmp_path: Path) -> None:
     assert told == "history_failed 4000000\n"
 
 
+@pytest.mark.linux
 def test_a_file_that_is_mounted_is_refused_and_a_folder_that_is_mounted_written(tmp_path: Path) -> None:
     root, other = tmp_path / "root", tmp_path / "other"
     for folder in (root / "folder", other):

@@ -355,6 +355,7 @@ def test_what_is_being_written_is_not_listed(root: Path, tmp_path: Path) -> None
     workspace.close()
 
 
+@pytest.mark.linux
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_write_is_on_disk_before_it_has_the_name_and_the_name_before_it_is_done(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
@@ -419,6 +420,7 @@ workspace.close()
 """
 
 
+@pytest.mark.linux
 def test_what_is_about_to_happen_is_on_disk_before_it_happens(root: Path, tmp_path: Path) -> None:
     if shutil.which("strace") is None:
         pytest.skip("`strace` is not installed: it tells what the disk is asked for")

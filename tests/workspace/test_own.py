@@ -114,6 +114,7 @@ def test_a_folder_that_leaves_the_root_during_a_call_is_not_written(
     assert list(root.with_name("sub").iterdir()) == []
 
 
+@pytest.mark.linux
 def test_a_read_looks_at_few_links_and_takes_no_more_memory_than_the_file(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kakite.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ while True:
 """
 
 
+@pytest.mark.linux
 def test_a_file_that_is_written_meanwhile_is_read_under_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"two")
     workspace = Workspace([tmp_path])

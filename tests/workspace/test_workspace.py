@@ -155,6 +155,7 @@ def test_creating_never_replaces_a_file_that_exists(workspace: Workspace, root: 
     assert (root / "x").read_bytes() == b"1"
 
 
+@pytest.mark.linux
 def test_mode_and_extended_attributes_survive_a_write(workspace: Workspace, root: Path) -> None:
     script = root / "run.sh"
     script.write_bytes(b"1")
@@ -555,6 +556,7 @@ def test_a_repository_that_is_there_is_left_alone(path: str, workspace: Workspac
     workspace.write("beside", b"", expected=None)
 
 
+@pytest.mark.linux
 def test_magic_links_beneath_a_root_lead_nowhere() -> None:
     workspace = Workspace(["/proc/self"])
     for path in ("cwd/x", "root/etc/passwd", "exe", "fd/0"):

@@ -130,7 +130,7 @@ def _check_confinement() -> Finding:
         topic="system",
         name="path confinement",
         state="optional",
-        told="by Kakite, which refuses links inside a workspace",
+        told="by Kakite, step by step from the folder",
         remedy="a Linux kernel of 5.6 or newer",
     )
 

@@ -15,15 +15,15 @@ import sys
 import sysconfig
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 F_GETPATH = 50  # as macOS numbers it
 _CALLS = frozenset({"syscall", "prctl", "renameat2"})
 _read_link, _control = os.readlink, fcntl.fcntl
 
 
-def _is_hidden(path: object) -> bool:
-    text = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
+def _is_hidden(path: Any) -> bool:
+    text = "" if isinstance(path, int) else os.fsdecode(path)
     return text == "/proc" or text.startswith("/proc/")
 
 
@@ -38,7 +38,7 @@ def _without_proc(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _get_path(file: int, command: int, argument: Any = 0) -> Any:
     if command != F_GETPATH:
-        return _control(file, command, argument)
+        return cast("Any", _control(file, command, argument))
     path = os.fsencode(_read_link(f"/proc/self/fd/{file}"))
     if path.endswith(b" (deleted)"):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

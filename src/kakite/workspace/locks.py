@@ -206,7 +206,7 @@ class _BytesOfFile:
 
 _FLOCK = "hhqqi4x"
 _HAS_OWN_LOCKS = hasattr(fcntl, "F_OFD_SETLK")
-"""Whether an open file can own locks; elsewhere (macOS) the process does, and loses all if it closes the file."""
+"""Whether an open file can own locks. Elsewhere (macOS) the process does, and to close the file frees all."""
 
 
 @dataclass(slots=True)

@@ -266,7 +266,6 @@ def test_what_no_client_can_be_told_is_refused(arguments: tuple[str, ...], tmp_p
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
         ("--root",),
         ("--root", ".", "--bogus"),
         ("--root", ".", "--tools", "bogus"),

@@ -132,8 +132,8 @@ async def connected(limits: ServerLimits) -> AsyncGenerator[World]:
         yield world
         for session in [*world.calls]:
             await world.end(session)
-        for session in [*world.open]:
-            await world.leave(session)
+        for task in world.streams.values():
+            task.cancel()
 
 
 steps = st.lists(

@@ -147,6 +147,11 @@ async def test_resources_are_those_of_the_roots(era: str, tmp_path: Path) -> Non
         assert found.text == "x"
         with pytest.raises(MCPError):
             await client.read_resource(build_file_uri(str(tmp_path / "x")))
+        found = await client.complete(
+            mcp_types.PromptReference(name="review_edit"), {"name": "path", "value": ""}
+        )
+        assert found.completion.values == (["x"] if era == "legacy" else [])
+        assert (await client.get_prompt("review_edit")).messages  # it needs no folder
 
 
 @pytest.mark.parametrize("options", [["--http", "127.0.0.1:0"], ["--landlock"]])

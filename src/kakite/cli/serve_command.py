@@ -113,14 +113,29 @@ def _add_offers(
         from kakite.serve.resources import add_files
 
         add_files(server, workspace)
+    edits = _has_tools_of_skill(options)
+    if edits or options.resources:
+        from kakite.serve.completions import add_completions
+        from kakite.serve.edit_prompts import EDIT_PROMPTS
+        from kakite.serve.resources import TEMPLATE
+
+        add_completions(
+            server,
+            workspace,
+            prompts=EDIT_PROMPTS if edits else (),
+            templates=(TEMPLATE,) if options.resources else (),
+        )
     if workspace is None:
         from kakite.serve.client_roots import add_client_roots
 
         add_client_roots(server, open_logged)
-    if _has_tools_of_skill(options):
+    if edits:
+        from kakite.serve.edit_prompts import EDIT_PROMPTS
+        from kakite.serve.server import add_prompts
         from kakite.serve.skills import add_skill
 
         add_skill(server, "kakite", _load_skill)
+        add_prompts(server, EDIT_PROMPTS)
 
 
 _WAITING = (

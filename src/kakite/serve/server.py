@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -174,7 +174,9 @@ class Prompt:
     title: str
     description: str
     arguments: Mapping[str, str]
-    """What a person may fill in, and what each is for; all may be left out."""
+    """What a person may fill in, and what each is for."""
+    required: Collection[str] = ()
+    """Those that may not be left out."""
     text: Callable[[Mapping[str, str]], str]
     """Returns the text with what was filled in."""
 
@@ -193,17 +195,22 @@ def add_prompts(server: McpServer, prompts: Sequence[Prompt]) -> None:
         if found is None:
             told = f"there is no prompt `{params.name[:100]}`; there is {', '.join(known)}"
             raise MCPError(mcp.INVALID_PARAMS, told)
-        text = found.text(params.arguments or {})
+        given = params.arguments or {}
+        if missing := [name for name in found.required if not given.get(name, "").strip()]:
+            told = f"the prompt `{found.name}` needs {', '.join(sorted(missing))}"
+            raise MCPError(mcp.INVALID_PARAMS, told)
+        text = found.text(given)
         message = mcp.PromptMessage(role="user", content=mcp.TextContent(type="text", text=text))
         return mcp.GetPromptResult(description=found.description, messages=[message])
 
+    server.cache_hints["prompts/list"] = CacheHint(ttl_ms=TOOLS_TTL_MS, scope="public")
     server.add_request_handler("prompts/list", mcp.PaginatedRequestParams, list_prompts)
     server.add_request_handler("prompts/get", mcp.GetPromptRequestParams, get_prompt)
 
 
 def _to_mcp_prompt(prompt: Prompt) -> mcp.Prompt:
     arguments = [
-        mcp.PromptArgument(name=name, description=told, required=False)
+        mcp.PromptArgument(name=name, description=told, required=name in prompt.required)
         for name, told in prompt.arguments.items()
     ]
     return mcp.Prompt(

@@ -48,7 +48,6 @@ MADE_UP = {
     "input-required-result-tampered-state",
 }
 NOT_OFFERED = {
-    "logging-set-level",
     # Optional, and not announced.
     "resources-subscribe",
     "resources-unsubscribe",
@@ -85,7 +84,7 @@ def read_failures(out: Path) -> dict[str, set[str]]:
     return failed
 
 
-@pytest.mark.parametrize(("revision", "count"), [("2025-11-25", 9), ("2026-07-28", 14)])
+@pytest.mark.parametrize(("revision", "count"), [("2025-11-25", 10), ("2026-07-28", 14)])
 def test_all_required_scenarios_pass_but_those_of_made_up_tools(
     revision: str, count: int, url: str, node: Node, tmp_path: Path
 ) -> None:

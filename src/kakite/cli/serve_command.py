@@ -136,6 +136,9 @@ def _add_offers(
 
         add_skill(server, "kakite", _load_skill)
         add_prompts(server, EDIT_PROMPTS)
+    from kakite.serve.call_logs import add_logging
+
+    add_logging(server)
 
 
 _WAITING = (

@@ -63,13 +63,13 @@ def build_server(
 
     async def list_tools(context: Context, _params: mcp.PaginatedRequestParams | None) -> mcp.ListToolsResult:
         tools = await toolset.list_tools()
-        if changing and (session := _get_session_key(context)) is not None:
+        if changing and (session := get_session_key(context)) is not None:
             listed[session] = tools
         return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in tools])
 
     async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
         result = await _call_tool(toolset, context, params)
-        session = _get_session_key(context)
+        session = get_session_key(context)
         if session in listed and (tools := await toolset.list_tools()) != listed[session]:
             listed[session] = tools
             await context.session.send_tool_list_changed()
@@ -90,7 +90,7 @@ _STDIO_SESSION = type("Pipes", (), {})()
 """The session of the one client that there is over pipes."""
 
 
-def _get_session_key(context: Context) -> object | None:
+def get_session_key(context: Context) -> object | None:
     """Return what lives as long as this client's session; None over HTTP in the newer era, which has none."""
     if context.request is None:
         return _STDIO_SESSION
@@ -125,7 +125,7 @@ async def _call_tool(
 ) -> mcp.CallToolResult:
     meta = context.meta or {}
     telling = _report_progress(context) if "progress_token" in meta else nullcontext()
-    with bind_call(session=_get_session_key(context), elicit=_build_asker(context)):
+    with bind_call(session=get_session_key(context), elicit=_build_asker(context)):
         try:
             async with telling:
                 result = await toolset.call(to_call(params, meta))

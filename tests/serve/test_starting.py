@@ -149,6 +149,34 @@ def test_a_client_may_be_called_as_it_is_usual(usual: str, client: str, tmp_path
     assert (called.returncode, called.stdout, called.stderr) == (0, named.stdout, named.stderr)
 
 
+@pytest.mark.parametrize("client", ["claude-code", "copilot", "cursor", "opencode", "vscode"])
+@pytest.mark.parametrize("found", [True, False])
+def test_a_file_of_the_project_names_the_program_alone_if_the_path_finds_it(
+    client: str, found: bool, tmp_path: Path
+) -> None:
+    program = Path(sys.executable).with_name("kakite")
+    done = subprocess.run(
+        [program, "serve", "--root", ".", "--root", "sub", "--print-config", client],
+        cwd=_make_folder(tmp_path, "sub"),
+        env={
+            "PATH": f"{program.parent}:{os.environ['PATH']}" if found else "/nowhere",
+            "HOME": str(tmp_path),
+        },
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=True,
+    )
+    assert (str(program) in done.stdout) is not found
+    assert str(tmp_path) not in done.stdout
+    assert ('"/' in done.stdout) is not found  # no absolute path at all
+
+
+def _make_folder(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder
+
+
 @pytest.mark.parametrize(
     ("client", "hint"),
     [
@@ -266,7 +294,6 @@ def test_what_no_client_can_be_told_is_refused(arguments: tuple[str, ...], tmp_p
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
         ("--root",),
         ("--root", ".", "--bogus"),
         ("--root", ".", "--tools", "bogus"),

@@ -86,7 +86,8 @@ def build_client_setup(client: str, options: ServeOptions, *, project: Path | No
     """Return how this client is told of the server with these options.
 
     Paths are absolute; but in a file that is shared with the project, roots in the project (default: the
-    current folder) are named from there, so that it is right on the machines of others too.
+    current folder) are named from there, and the program by its name alone if the ``PATH`` finds it, so that
+    it is right on the machines of others too.
 
     Raises:
         UsageError: the client is not known, or the server is one that no client starts.
@@ -101,7 +102,7 @@ def build_client_setup(client: str, options: ServeOptions, *, project: Path | No
     if client not in _PROJECT_VARIABLES:
         return here
     named = partial(_to_project_path, project or Path.cwd(), _PROJECT_VARIABLES[client])
-    shared = build_stdio_setup(client, NAME, [*get_program_argv(), "serve", *_to_arguments(options, named)])
+    shared = build_stdio_setup(client, NAME, [*_get_shared_argv(), "serve", *_to_arguments(options, named)])
     return replace(here, text=shared.text)
 
 
@@ -176,6 +177,13 @@ def get_program_argv() -> list[str]:
     if found and Path(found).name == NAME:
         return [str(Path(found).absolute())]
     return [sys.executable, "-m", NAME]
+
+
+def _get_shared_argv() -> list[str]:
+    """Return how this program is started where others may have it elsewhere: by its name if possible."""
+    argv, found = get_program_argv(), shutil.which(NAME)
+    ours = {Path(argv[0]).resolve(), Path(sys.executable).with_name(NAME).resolve()}
+    return [NAME] if found and Path(found).resolve() in ours else argv
 
 
 def _to_arguments(options: ServeOptions, named: Callable[[str], str] = _to_absolute) -> list[str]:

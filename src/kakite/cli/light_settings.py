@@ -42,7 +42,7 @@ def load_history_days(environ: Mapping[str, str]) -> int:
 
 
 def load_after_edit_commands(environ: Mapping[str, str], folder: str) -> tuple[AfterEditCommand, ...]:
-    """Return the commands that the person's own settings name for files in a folder.
+    """Return the commands that the person's own settings name for files in a folder; empty: in any.
 
     Raises:
         UsageError: the settings are wrong.
@@ -53,7 +53,7 @@ def load_after_edit_commands(environ: Mapping[str, str], folder: str) -> tuple[A
     from kakite.cli.settings import load_user_commands
     from kakite.tools import parse_after_edit_commands
 
-    return parse_after_edit_commands(load_user_commands(environ, os.path.realpath(folder)))
+    return parse_after_edit_commands(load_user_commands(environ, os.path.realpath(folder) if folder else ""))
 
 
 def _has_after_edit(file: Path) -> bool:

@@ -10,10 +10,11 @@ from kakite.cli.serve_command import serve as _serve
 from kakite.cli.serve_options import EDITOR_NAME, TOOLS, ServeOptions
 
 Root = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         metavar="FOLDER",
-        help="A folder that the tools may use; may be repeated. Relative paths start in the first one.",
+        help="A folder that the tools may use; may be repeated. Relative paths start in the first one. "
+        "Default: the folders that the client names, its roots.",
     ),
 ]
 Tools = Annotated[
@@ -96,7 +97,7 @@ PrintConfig = Annotated[
 
 
 def serve(
-    root: Root,
+    root: Root = None,
     tools: Tools = TOOLS,
     http: Http = None,
     read_only: ReadOnly = False,
@@ -116,7 +117,7 @@ def serve(
     """Serve file tools to any MCP client, over standard input and output or HTTP."""
     _serve(
         ServeOptions(
-            root=tuple(root),
+            root=tuple(root or ()),
             tools=tools,
             http=http,
             read_only=read_only,

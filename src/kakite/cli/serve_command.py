@@ -59,8 +59,11 @@ def serve(options: ServeOptions) -> None:
 def _print_config(client: str, options: ServeOptions) -> None:
     from kakite.cli.client_setup import build_client_setup
 
+    _check_options(options)
     _open_toolset(
-        options, _open_workspace(options), _load_after_edit(options)
+        options,
+        _open_folders(options, options.root, None) if options.root else None,
+        _load_after_edit(options),
     )  # what would not start is not worth telling a client
     setup = build_client_setup(client, options)
     sys.stderr.write(f"for {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else ""))
@@ -71,45 +74,80 @@ def _prepare(options: ServeOptions) -> Callable[[], None]:
     """Load and open all that the server needs, and return what runs it."""
     import asyncio
 
-    from kakite.cli.light_settings import load_history_days
     from kakite.processes.supervisor import clear_dumpable
     from kakite.serve.server import build_server
-    from kakite.workspace import ensure_state_folder, open_edit_log
+    from kakite.workspace import ensure_state_folder
 
-    state = ensure_state_folder(os.environ)
-    root = os.path.realpath(options.root[0])
-    workspace = _open_workspace(options, open_edit_log(state, root, days=load_history_days(os.environ)))
+    _check_options(options)
+    open_logged = _prepare_workspace(options)
+    workspace = open_logged(options.root) if options.root else None
     after_edit = _load_after_edit(options)
     toolset = _open_toolset(options, workspace, after_edit)
     names = _split_tool_sets(options)
     if options.deny and not options.allow:
         sys.stderr.write("--deny stops only the plain forms of a command; --allow confines\n")
-    if options.landlock or (options.landlock is None and options.http is None and "shell" not in names):
-        _confine([*workspace.roots, str(state)], after_edit, asked=options.landlock is not None)
+    if workspace is not None and _is_to_be_confined(options, names):
+        state = str(ensure_state_folder(os.environ))
+        _confine([*workspace.roots, state], after_edit, asked=options.landlock is not None)
     if "shell" in names:
         clear_dumpable()  # a command must not answer in our place
     server = build_server(toolset)
-    if options.resources:
-        from kakite.serve.resources import add_files
-
-        add_files(server, workspace)
-    if _has_tools_of_skill(options):
-        from kakite.serve.skills import add_skill
-
-        add_skill(server, "kakite", _load_skill)
+    _add_offers(server, options, workspace, open_logged)
     if options.http is not None:
         return _listen(server, options.http, runs_commands="shell" in names)
     from kakite.serve.stdio import serve_stdio
 
     if sys.stdin.isatty():
-        sys.stderr.write(_WAITING)
+        sys.stderr.write(_WAITING + ("" if options.root else _NO_ROOT))
     return lambda: asyncio.run(serve_stdio(server))
+
+
+def _add_offers(
+    server: McpServer,
+    options: ServeOptions,
+    workspace: Workspace | None,
+    open_logged: Callable[[Sequence[str]], Workspace],
+) -> None:
+    """Offer what there is beside the tools; without folders of its own, all work in the client's."""
+    if options.resources:
+        from kakite.serve.resources import add_files
+
+        add_files(server, workspace)
+    edits = _has_tools_of_skill(options)
+    if edits or options.resources:
+        from kakite.serve.completions import add_completions
+        from kakite.serve.edit_prompts import EDIT_PROMPTS
+        from kakite.serve.resources import TEMPLATE
+
+        add_completions(
+            server,
+            workspace,
+            prompts=EDIT_PROMPTS if edits else (),
+            templates=(TEMPLATE,) if options.resources else (),
+        )
+    if workspace is None:
+        from kakite.serve.client_roots import add_client_roots
+
+        add_client_roots(server, open_logged)
+    if edits:
+        from kakite.serve.edit_prompts import EDIT_PROMPTS
+        from kakite.serve.server import add_prompts
+        from kakite.serve.skills import add_skill
+
+        add_skill(server, "kakite", _load_skill)
+        add_prompts(server, EDIT_PROMPTS)
+    from kakite.serve.call_logs import add_logging
+
+    add_logging(server)
 
 
 _WAITING = (
     "waiting for an MCP client on standard input, which is your terminal; end with Ctrl-C\n"
     "`--print-config CLIENT` shows how to add it to a client; `--http 127.0.0.1:8811` listens instead\n"
 )
+
+
+_NO_ROOT = "without --root DIR, the folders are those that the client names\n"
 
 
 def _has_tools_of_skill(options: ServeOptions) -> bool:
@@ -131,15 +169,46 @@ def _split_tool_sets(options: ServeOptions) -> list[str]:
     return [name.strip() for name in options.tools.split(",")]
 
 
-def _open_workspace(options: ServeOptions, history: EditLog | None = None) -> Workspace:
+def _check_options(options: ServeOptions) -> None:
+    """Raise if the server needs to be told its folders and is not."""
+    from kakite.errors import UsageError
+
+    if options.root:
+        return
+    hint = "name the folders: --root DIR"
+    if options.http is not None:
+        raise UsageError("over HTTP no client says which folders the server may use", hint=hint)
+    if options.landlock:
+        raise UsageError("the kernel confines the server before a client can name its folders", hint=hint)
+
+
+def _is_to_be_confined(options: ServeOptions, names: Sequence[str]) -> bool:
+    return options.landlock or (options.landlock is None and options.http is None and "shell" not in names)
+
+
+def _prepare_workspace(options: ServeOptions) -> Callable[[Sequence[str]], Workspace]:
+    """Return what opens folders as the options say, with the journal of the first one."""
+    from kakite.cli.light_settings import load_history_days
+    from kakite.workspace import ensure_state_folder, open_edit_log
+
+    state, days = ensure_state_folder(os.environ), load_history_days(os.environ)
+
+    def open_logged(folders: Sequence[str]) -> Workspace:
+        history = open_edit_log(state, os.path.realpath(folders[0]), days=days)
+        return _open_folders(options, folders, history)
+
+    return open_logged
+
+
+def _open_folders(options: ServeOptions, folders: Sequence[str], history: EditLog | None) -> Workspace:
     from kakite.errors import UsageError
     from kakite.workspace import Workspace, WorkspaceError, build_denylist
 
     denied = build_denylist(besides=options.deny_write, without=options.allow_write)
+    # Commands of a task may run in a container, where the folder has another path.
+    alias = os.environ.get("KAKITE_ROOT_ALIAS", "") if options.root else ""
     try:
-        # Commands of a task may run in a container, where the folder has another path.
-        alias = os.environ.get("KAKITE_ROOT_ALIAS", "")
-        return Workspace(options.root, denied=denied, history=history, alias=alias)
+        return Workspace(folders, denied=denied, history=history, alias=alias)
     except WorkspaceError as error:
         hint = "give an existing folder that you may read"
         raise UsageError(f"--root: {error.message}", hint=hint, code=error.code) from error
@@ -148,11 +217,11 @@ def _open_workspace(options: ServeOptions, history: EditLog | None = None) -> Wo
 def _load_after_edit(options: ServeOptions) -> tuple[AfterEditCommand, ...]:
     from kakite.cli.light_settings import load_after_edit_commands
 
-    return load_after_edit_commands(os.environ, options.root[0])
+    return load_after_edit_commands(os.environ, options.root[0] if options.root else "")
 
 
 def _open_toolset(
-    options: ServeOptions, workspace: Workspace, after_edit: Sequence[AfterEditCommand]
+    options: ServeOptions, workspace: Workspace | None, after_edit: Sequence[AfterEditCommand]
 ) -> FunctionToolset:
     from kakite.tools import CommandRules, EditorOptions, open_toolset
     from kakite.tools.editor.edit_formats import resolve_format

@@ -7,7 +7,7 @@ it. Tests check that both parse alike.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 
 TOOLS = "editor,files"
 EDITOR_NAME = "text_editor"
@@ -17,7 +17,8 @@ EDITOR_NAME = "text_editor"
 class ServeOptions:
     """The options of the server. Each field is the option of its name."""
 
-    root: tuple[str, ...]
+    root: tuple[str, ...] = ()
+    """Empty: the folders are those of the client."""
     tools: str = TOOLS
     http: str | None = None
     read_only: bool = False
@@ -51,7 +52,6 @@ _VALUES = {
     for field in fields(ServeOptions)
     if field.name not in _FLAG_FIELDS
 }
-_REQUIRED = {field.name for field in fields(ServeOptions) if field.default is MISSING}
 
 
 def parse_without_typer(arguments: Sequence[str]) -> ServeOptions | None:
@@ -74,4 +74,4 @@ def parse_without_typer(arguments: Sequence[str]) -> ServeOptions | None:
         else:
             values[field] = taken
     values.update({field: tuple(given) for field, given in repeated.items()})
-    return ServeOptions(**values) if values.keys() >= _REQUIRED else None  # pyright: ignore[reportArgumentType] - by the fields' own names
+    return ServeOptions(**values)  # pyright: ignore[reportArgumentType] - by the fields' own names

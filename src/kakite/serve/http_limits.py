@@ -1,7 +1,7 @@
 """Limits the sessions and the request bodies of the HTTP server.
 
-When all sessions are taken, a new one takes the place of one that nobody uses. A body is read whole, in time
-and as one message, or refused before anything is done.
+When all sessions are taken, a new one takes the place of the one that nobody used for the longest time. A
+body is read whole, in time and as one message, or refused before anything is done.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _ID = b"mcp-session-id"
 _VERSION = b"mcp-protocol-version"
 _UNUSED_MESSAGES = 1  # messages of a session that was opened and then left: "initialized"
+_ALL_BUSY = "too many sessions are open, and all are working; come back in a while"
+_ENDED = (
+    "there is no such session any more: it ended, or made room for another one when nobody used it; "
+    "send `initialize` without a session to open a new one"
+)
 
 
 @dataclass(slots=True)
@@ -30,66 +35,112 @@ class _OpenSession:
 
     messages: int = 0
     under_way: int = 0
+    """Messages that are being answered. An open stream is none: clients keep one all the time."""
     since: float = field(default_factory=time.monotonic)
-    """When its last request ended."""
+    """When its last message was answered."""
 
-    def is_evictable(self, unused: float, idle: float) -> bool:
-        """Return whether nobody would miss it: it was left at once, or long ago."""
-        rest = time.monotonic() - self.since
-        return not self.under_way and rest >= (unused if self.messages <= _UNUSED_MESSAGES else idle)
+    def is_unused(self, seconds: float) -> bool:
+        """Return whether it was opened and then left, so long ago."""
+        return self.messages <= _UNUSED_MESSAGES and time.monotonic() - self.since >= seconds
 
 
-def limit_sessions(app: ASGIApp, *, most: int, unused: float, idle: float) -> ASGIApp:
-    """Return the app that ends a session that nobody uses when one more than so many is to be opened.
+def limit_sessions(app: ASGIApp, *, path: str, unused: float) -> ASGIApp:
+    """Return the app that ends a session that nobody uses when one more than it allows is to be opened.
 
-    That is one without a request for so many seconds: ``unused`` if it never had any, else ``idle``. Those
-    that were never used go first, then those whose last request is the longest ago.
+    Those that had no message for so many seconds after they were opened go first, then those whose last
+    message is the longest ago. A session whose message is being answered stays. ``path``: where sessions are.
     """
     sessions: dict[str, _OpenSession] = {}
 
     async def enter(scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"]) if scope["type"] == "http" else {}
+        here = scope["type"] == "http" and scope["path"] == path
+        headers = dict(scope["headers"]) if here else {}
         name = headers.get(_ID, b"").decode("latin-1")
-        if name in sessions:
+        if not here or not _is_of_sessions(headers):
+            await app(scope, receive, send)
+        elif name:
             await _continue_session(sessions, name, app, scope, receive, send)
-        elif not name and scope.get("method") == "POST" and _can_open(headers):
-            await _evict_sessions(app, sessions, scope, most, unused, idle)
-            await app(scope, receive, _record_opened(sessions, send))
+        elif scope["method"] == "POST":
+            await _open_session(sessions, unused, app, scope, receive, send)
         else:
             await app(scope, receive, send)
 
     return enter
 
 
-async def _continue_session(
-    sessions: dict[str, _OpenSession], name: str, app: ASGIApp, scope: Scope, receive: Receive, send: Send
-) -> None:
-    session = sessions[name]
-    session.under_way += 1
-    session.messages += scope["method"] == "POST"
-    statuses: list[int] = []
-
-    async def record_status(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            statuses.append(message["status"])
-        await send(message)
-
-    try:
-        await app(scope, receive, record_status)
-    finally:
-        session.under_way -= 1
-        session.since = time.monotonic()
-        status = statuses[0] if statuses else 500
-        if status == 404 or (scope["method"] == "DELETE" and status < 300):
-            sessions.pop(name, None)
-
-
-def _can_open(headers: dict[bytes, bytes]) -> bool:
-    """Return whether such a request may open a session; clients of the newer era have none."""
+def _is_of_sessions(headers: dict[bytes, bytes]) -> bool:
+    """Return whether such a request may open or use a session; clients of the newer era have none."""
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
     version = headers.get(_VERSION)
     return version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+async def _continue_session(
+    sessions: dict[str, _OpenSession], name: str, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+) -> None:
+    session = sessions.get(name, _OpenSession())
+    speaks = scope["method"] == "POST"
+    session.under_way += speaks
+    session.messages += speaks
+    status = 500
+    try:
+        status = await _forward(app, scope, receive, send, withheld=404)
+    finally:
+        session.under_way -= speaks
+        if speaks:
+            session.since = time.monotonic()
+        if status == 404 or (scope["method"] == "DELETE" and status < 300):
+            sessions.pop(name, None)
+    if status == 404:
+        await create_error_app(404, _ENDED)(scope, receive, send)
+
+
+async def _open_session(
+    sessions: dict[str, _OpenSession],
+    unused: float,
+    app: ASGIApp,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Let a message open a session, once another one made room if it has to."""
+    body = (await receive()).get("body", b"")
+    record = _record_opened(sessions, send)
+    while await _forward(app, scope, create_replay(body, receive), record, withheld=503) == 503:
+        name = _find_idlest(sessions, unused) if _is_initialize(body) else None
+        if name is None:
+            await create_error_app(503, _ALL_BUSY, code=-32603)(scope, receive, send)
+            return
+        del sessions[name]
+        await _end_session(app, scope, name)
+
+
+def _is_initialize(body: bytes) -> bool:
+    return getattr(read_message(body), "method", None) == "initialize"
+
+
+def _find_idlest(sessions: dict[str, _OpenSession], unused: float) -> str | None:
+    """Return the session that makes room; None if all have something to do."""
+    idle = [name for name, session in sessions.items() if not session.under_way]
+    return min(
+        idle, key=lambda each: (not sessions[each].is_unused(unused), sessions[each].since), default=None
+    )
+
+
+async def _forward(app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, withheld: int) -> int:
+    """Let the app answer, and return its status. An answer with the status ``withheld`` is not sent."""
+    status = 500
+
+    async def send_others(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        if status != withheld:
+            await send(message)
+
+    await app(scope, receive, send_others)
+    return status
 
 
 def _record_opened(sessions: dict[str, _OpenSession], send: Send) -> Send:
@@ -103,18 +154,6 @@ def _record_opened(sessions: dict[str, _OpenSession], send: Send) -> Send:
         await send(message)
 
     return record_session
-
-
-async def _evict_sessions(
-    app: ASGIApp, sessions: dict[str, _OpenSession], scope: Scope, most: int, unused: float, idle: float
-) -> None:
-    while len(sessions) >= most:
-        spare = [name for name, session in sessions.items() if session.is_evictable(unused, idle)]
-        if not spare:
-            return
-        name = min(spare, key=lambda each: (sessions[each].messages > _UNUSED_MESSAGES, sessions[each].since))
-        del sessions[name]
-        await _end_session(app, scope, name)
 
 
 async def _end_session(app: ASGIApp, scope: Scope, name: str) -> None:
@@ -182,19 +221,7 @@ async def _forward_body(app: ASGIApp, body: bytes, scope: Scope, receive: Receiv
     if scope["method"] == "POST" and not _is_json(scope):
         await create_error_app(415, "the Content-Type header must be application/json")(scope, receive, send)
         return
-    replay = create_replay(body, receive)
-    refused = False
-
-    async def send_or_refuse(message: Message) -> None:
-        nonlocal refused
-        if message["type"] == "http.response.start" and message["status"] == 503:
-            refused = True
-            reason = "too many sessions are open; end one, or come back in a while"
-            await create_error_app(503, reason, code=-32603)(scope, receive, send)
-        elif not refused:
-            await send(message)
-
-    await app(scope, replay, send_or_refuse)
+    await app(scope, create_replay(body, receive), send)
 
 
 def create_replay(body: bytes, receive: Receive) -> Receive:

@@ -8,29 +8,33 @@ import mimetypes
 import os
 from itertools import islice
 from pathlib import PurePosixPath
-from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 import mcp_types as mcp
 from mcp.shared.exceptions import MCPError
 
+from kakite.serve.file_uris import build_file_uri, parse_file_uri
 from kakite.serve.server import Context, McpServer
+from kakite.tools.call_context import current_call
 from kakite.workspace import FoundFile, Workspace, WorkspaceError
 
 PAGE = 200  # files on one page of the list
 TEMPLATE = "file:///{+path}"
 
 
-def add_files(server: McpServer, workspace: Workspace) -> None:
-    """Let the server list and read the files of this workspace; what ``.gitignore`` names is not listed."""
+def add_files(server: McpServer, workspace: Workspace | None) -> None:
+    """Let the server list and read the files of this workspace; what ``.gitignore`` names is not listed.
+
+    Without one, those of the workspace that the request brings (``bind_call``).
+    """
+
+    def find_workspace() -> Workspace | None:
+        return current_call().workspace or workspace
 
     async def list_files(
         _context: Context, params: mcp.PaginatedRequestParams | None
     ) -> mcp.ListResourcesResult:
         start = _parse_cursor(params.cursor if params else None)
-        found = await asyncio.to_thread(_list_page, workspace, start)
-        more = str(start + PAGE) if len(found) > PAGE else None
-        resources = [_to_resource(workspace, file) for file in found[:PAGE]]
-        return mcp.ListResourcesResult(resources=resources, next_cursor=more)
+        return await asyncio.to_thread(_list_page, find_workspace(), start)
 
     async def list_templates(
         _context: Context, _params: mcp.PaginatedRequestParams | None
@@ -41,13 +45,7 @@ def add_files(server: McpServer, workspace: Workspace) -> None:
         return mcp.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_file(_context: Context, params: mcp.ReadResourceRequestParams) -> mcp.ReadResourceResult:
-        try:
-            found = await asyncio.to_thread(workspace.read, _parse_uri(params.uri))
-        except WorkspaceError as error:
-            raise MCPError(
-                mcp.INVALID_PARAMS, error.message, {"uri": params.uri, "code": error.code}
-            ) from error
-        contents = await asyncio.to_thread(_to_contents, params.uri, found.data)
+        contents = await asyncio.to_thread(_read, find_workspace(), params.uri)
         return mcp.ReadResourceResult(contents=[contents])
 
     server.add_request_handler("resources/list", mcp.PaginatedRequestParams, list_files)
@@ -63,30 +61,36 @@ def _parse_cursor(cursor: str | None) -> int:
     return int(cursor)
 
 
-def _list_page(workspace: Workspace, start: int) -> list[FoundFile]:
+def _list_page(workspace: Workspace | None, start: int) -> mcp.ListResourcesResult:
+    if workspace is None:
+        return mcp.ListResourcesResult(resources=[])
     every = (found for root in workspace.roots for found in workspace.find_files(root))
-    return list(islice(every, start, start + PAGE + 1))
+    page = list(islice(every, start, start + PAGE + 1))
+    resources = [_to_resource(workspace, file) for file in page[:PAGE]]
+    return mcp.ListResourcesResult(
+        resources=resources, next_cursor=str(start + PAGE) if len(page) > PAGE else None
+    )
+
+
+def _read(workspace: Workspace | None, uri: str) -> mcp.TextResourceContents | mcp.BlobResourceContents:
+    path = parse_file_uri(uri)
+    if path is None or workspace is None:
+        raise MCPError(mcp.INVALID_PARAMS, f"there is no resource `{uri[:200]}`", {"uri": uri})
+    try:
+        data = workspace.read(path).data
+    except WorkspaceError as error:
+        raise MCPError(mcp.INVALID_PARAMS, error.message, {"uri": uri, "code": error.code}) from error
+    return _to_contents(uri, data)
 
 
 def _to_resource(workspace: Workspace, found: FoundFile) -> mcp.Resource:
     path = str(PurePosixPath(workspace.roots[0], found.path))
     return mcp.Resource(
-        uri="file://" + quote(os.fsencode(path)),
+        uri=build_file_uri(path),
         name=os.fsencode(PurePosixPath(path).name).decode(errors="backslashreplace"),
         mime_type=mimetypes.guess_type(path)[0],
         size=found.size,
     )
-
-
-def _parse_uri(uri: str) -> str:
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        parts = urlsplit("")
-    more = parts.query or parts.fragment
-    if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or more:
-        raise MCPError(mcp.INVALID_PARAMS, f"there is no resource `{uri}`", {"uri": uri})
-    return os.fsdecode(unquote_to_bytes(parts.path))
 
 
 def _to_contents(uri: str, data: bytes) -> mcp.TextResourceContents | mcp.BlobResourceContents:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -63,13 +63,13 @@ def build_server(
 
     async def list_tools(context: Context, _params: mcp.PaginatedRequestParams | None) -> mcp.ListToolsResult:
         tools = await toolset.list_tools()
-        if changing and (session := _get_session_key(context)) is not None:
+        if changing and (session := get_session_key(context)) is not None:
             listed[session] = tools
         return mcp.ListToolsResult(tools=[to_mcp_tool(tool) for tool in tools])
 
     async def call_tool(context: Context, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
         result = await _call_tool(toolset, context, params)
-        session = _get_session_key(context)
+        session = get_session_key(context)
         if session in listed and (tools := await toolset.list_tools()) != listed[session]:
             listed[session] = tools
             await context.session.send_tool_list_changed()
@@ -90,7 +90,7 @@ _STDIO_SESSION = type("Pipes", (), {})()
 """The session of the one client that there is over pipes."""
 
 
-def _get_session_key(context: Context) -> object | None:
+def get_session_key(context: Context) -> object | None:
     """Return what lives as long as this client's session; None over HTTP in the newer era, which has none."""
     if context.request is None:
         return _STDIO_SESSION
@@ -125,7 +125,7 @@ async def _call_tool(
 ) -> mcp.CallToolResult:
     meta = context.meta or {}
     telling = _report_progress(context) if "progress_token" in meta else nullcontext()
-    with bind_call(session=_get_session_key(context), elicit=_build_asker(context)):
+    with bind_call(session=get_session_key(context), elicit=_build_asker(context)):
         try:
             async with telling:
                 result = await toolset.call(to_call(params, meta))
@@ -174,7 +174,9 @@ class Prompt:
     title: str
     description: str
     arguments: Mapping[str, str]
-    """What a person may fill in, and what each is for; all may be left out."""
+    """What a person may fill in, and what each is for."""
+    required: Collection[str] = ()
+    """Those that may not be left out."""
     text: Callable[[Mapping[str, str]], str]
     """Returns the text with what was filled in."""
 
@@ -193,17 +195,22 @@ def add_prompts(server: McpServer, prompts: Sequence[Prompt]) -> None:
         if found is None:
             told = f"there is no prompt `{params.name[:100]}`; there is {', '.join(known)}"
             raise MCPError(mcp.INVALID_PARAMS, told)
-        text = found.text(params.arguments or {})
+        given = params.arguments or {}
+        if missing := [name for name in found.required if not given.get(name, "").strip()]:
+            told = f"the prompt `{found.name}` needs {', '.join(sorted(missing))}"
+            raise MCPError(mcp.INVALID_PARAMS, told)
+        text = found.text(given)
         message = mcp.PromptMessage(role="user", content=mcp.TextContent(type="text", text=text))
         return mcp.GetPromptResult(description=found.description, messages=[message])
 
+    server.cache_hints["prompts/list"] = CacheHint(ttl_ms=TOOLS_TTL_MS, scope="public")
     server.add_request_handler("prompts/list", mcp.PaginatedRequestParams, list_prompts)
     server.add_request_handler("prompts/get", mcp.GetPromptRequestParams, get_prompt)
 
 
 def _to_mcp_prompt(prompt: Prompt) -> mcp.Prompt:
     arguments = [
-        mcp.PromptArgument(name=name, description=told, required=False)
+        mcp.PromptArgument(name=name, description=told, required=name in prompt.required)
         for name, told in prompt.arguments.items()
     ]
     return mcp.Prompt(

@@ -58,13 +58,11 @@ class ServerLimits:
     connections: int = 512
     """That are open at once; half of what the system allows, if that is less."""
     sessions: int = 256
-    """That are open at once."""
+    """That are open at once. A new one takes the place of the one that was idle for the longest time."""
     idle_time: float = 30 * 60
     """Seconds without a request or an open stream after which a session ends."""
-    spare_time: float = 60
-    """Seconds after which such a session ends when all are taken and somebody wants a new one."""
     unused_time: float = 5
-    """The same for a session that was opened and never used."""
+    """Seconds after which a session that was opened and never used makes room before all others."""
     websocket: int = 0
     """Bytes that a message of a websocket may have; 0: there are no websockets."""
 
@@ -129,7 +127,7 @@ def build_mountable_app(
             enable_dns_rebinding_protection=False
         ),  # TransportSecurity does it
     )
-    recycled = limit_sessions(app, most=limits.sessions, unused=limits.unused_time, idle=limits.spare_time)
+    recycled = limit_sessions(app, path=PATH, unused=limits.unused_time)
     bodies = limit_body(recycled, most=limits.body, seconds=limits.body_time)
     return bodies, lambda: app.router.lifespan_context(app)
 
@@ -142,6 +140,8 @@ async def serve_http(
 ) -> None:
     """Serve on this socket until SIGINT or SIGTERM; within two seconds the process ends with 130 or 143."""
     logging.getLogger("mcp.server.streamable_http").addFilter(_is_unexpected_error)
+    # It warns that it refuses a session for which another one makes room then.
+    logging.getLogger("mcp.server.streamable_http_manager").setLevel(logging.ERROR)
     await serve_app(build_app(server, gate, limits), listening, limits)
 
 

@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
+from kakite.workspace import Workspace
+
 ElicitationCallback = Callable[[str, dict[str, Any]], Awaitable[Mapping[str, Any] | None]]
 """Takes a question and the JSON Schema of a form; returns what the user filled in, None if they refused.
 Raises ``ConnectionError`` where the client fails to ask."""
@@ -42,6 +44,8 @@ class CallContext:
     """The digest of the preview that the call is bound to: it does exactly what was shown, or nothing."""
     cwd: str = ""
     """The folder where relative paths must start; empty: anywhere."""
+    workspace: Workspace | None = None
+    """The folders that the call may use; None: those that the tools were made for."""
     cancelled: threading.Event | None = None
     """Set as soon as nobody waits for the call."""
 
@@ -57,6 +61,7 @@ class _Changes(TypedDict, total=False):
     on_progress: ProgressCallback | None
     preview: str
     cwd: str
+    workspace: Workspace | None
     cancelled: threading.Event | None
 
 

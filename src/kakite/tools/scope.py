@@ -28,10 +28,14 @@ class Scope:
     """A workspace as each session sees it: from the folder on that it chose, and what it has seen there."""
 
     def __init__(
-        self, workspace: Workspace, *, require_read: bool = False, after_edit: Sequence[AfterEditCommand] = ()
+        self,
+        workspace: Workspace | None,
+        *,
+        require_read: bool = False,
+        after_edit: Sequence[AfterEditCommand] = (),
     ) -> None:
-        self.whole = workspace
-        """All of the workspace, whatever folder a session chose."""
+        self._whole = workspace
+        """None: each call brings the folders that it may use."""
         self.require_read = require_read
         """Whether a file that is there must have been shown before it is edited."""
         self.shows_anchors = False
@@ -43,10 +47,25 @@ class Scope:
         """The tool that accepts suggestions, and the command of it, if it needs one; None if none does."""
         self._guard = threading.Lock()
         self._notes: WeakValueDictionary[str, threading.RLock] = WeakValueDictionary()
-        self._suggestions: WeakKeyDictionary[object, SuggestionStore] = WeakKeyDictionary()
+        self._suggestions: WeakKeyDictionary[object, tuple[Workspace, SuggestionStore]] = WeakKeyDictionary()
+        """Of each session, with the workspace that their paths are of."""
         self._sights = SeenContentStore()
-        self._views: WeakKeyDictionary[object, Workspace] = WeakKeyDictionary()
-        """Of the sessions that chose a folder, as long as they live."""
+        self._views: WeakKeyDictionary[object, tuple[Workspace, Workspace]] = WeakKeyDictionary()
+        """Of the sessions that chose a folder, as long as they live: the workspace, and the view of it."""
+
+    @property
+    def whole(self) -> Workspace:
+        """All of the workspace, whatever folder a session chose.
+
+        Raises:
+            WorkspaceError: ``no_root``.
+        """
+        found = current_call().workspace or self._whole
+        if found is None:
+            raise WorkspaceError(
+                "no_root", "", "no folder is open", hint="start the server with a folder: --root DIR"
+            )
+        return found
 
     @property
     def workspace(self) -> Workspace:
@@ -56,7 +75,7 @@ class Scope:
             WorkspaceError: ``workspace_moved``: the call says that it is another folder.
         """
         call = current_call()
-        view = self.whole if call.session is None else self._views.get(call.session, self.whole)
+        view = self.whole if call.session is None else self._find_view(call.session)
         if call.cwd and escape_bytes(view.folder) != call.cwd:
             raise WorkspaceError(
                 "workspace_moved",
@@ -65,6 +84,23 @@ class Scope:
                 hint="the server was started again: call set_workspace again",
             )
         return view
+
+    def _find_view(self, session: object) -> Workspace:
+        whole = self.whole
+        chosen, view = self._views.get(session, (whole, whole))
+        if chosen is whole:
+            return view
+        try:
+            moved = whole.at(view.folder)
+        except WorkspaceError as error:
+            raise WorkspaceError(
+                "workspace_moved",
+                view.folder,
+                f"the client took `{view.folder}`, which set_workspace chose, out of its folders",
+                hint="call set_workspace with a folder that is still among them",
+            ) from error
+        self._views[session] = (whole, moved)
+        return moved
 
     def narrow(self, path: str) -> str:
         """Start this session's paths at a folder, given absolutely or from the first root; return its path.
@@ -80,15 +116,22 @@ class Scope:
                 hint="give every path from the first root, or absolutely",
                 code="no_session",
             )
-        view = self._views[session] = self.whole.at(path)
+        whole = self.whole
+        view = whole.at(path)
+        self._views[session] = (whole, view)
         self._suggestions.pop(session, None)  # their paths would name other files
         return view.folder
 
     @property
     def suggestions(self) -> SuggestionStore:
         """The suggestions of refused edits in this session. Clients that have none share one."""
+        session, whole = current_call().session_key, self.whole
         with self._guard:
-            return self._suggestions.setdefault(current_call().session_key, SuggestionStore())
+            of, store = self._suggestions.get(session, (None, SuggestionStore()))
+            if of is not whole:
+                store = SuggestionStore()  # the paths of the others would name other files
+                self._suggestions[session] = (whole, store)
+            return store
 
     def get_seen(self, path: str) -> SeenContent | None:
         """Return what this session has seen of a file."""

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")  # what all models take, with room fo
 
 
 def open_toolset(
-    workspace: Workspace,
+    workspace: Workspace | None,
     names: Sequence[str] = DEFAULT_SETS,
     *,
     editor: EditorOptions = DEFAULT,
@@ -45,7 +45,7 @@ def open_toolset(
     """Return the tools of these sets, working on this workspace.
 
     Args:
-        workspace: what the tools see.
+        workspace: what the tools see; None: what each call brings (``bind_call``), else they refuse it.
         names: which sets, of ``SETS``, in the order in which their tools are listed.
         editor: how the tools that edit are offered.
         read_only: offer only what reads.

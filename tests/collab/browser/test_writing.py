@@ -179,6 +179,60 @@ async def test_the_input_method_of_one_is_not_broken_by_what_another_writes(fold
         assert await made.same(page) == "日記: 春\n\nBen: xxxx\n"
 
 
+@pytest.mark.parametrize(
+    ("put", "keys", "expected"),
+    [
+        ("Ben", "x", "Benx: 日記: 春\nEnd\n"),  # in front of the composition, in its line
+        ("日記", "x", "Ben: 日記x: 春\nEnd\n"),
+        ("日記", "\b", "Ben: 日: 春\nEnd\n"),
+        ("Ben: ", "\n", "Ben: \n日記: 春\nEnd\n"),
+    ],
+)
+async def test_half_a_composition_never_stays_where_another_writes_in_its_line(
+    folder: Path, put: str, keys: str, expected: str
+) -> None:
+    page = written(folder, "Ben: 日記: \nEnd\n")
+    async with room(folder) as made:
+        ann = await made.person("Ann", page)
+        ben = await made.person("Ben", page)
+        await ann.put("日記: ")
+        await ben.put(put)
+        keyboard: Any = await ann.tab.context.new_cdp_session(ann.tab)
+        for number, reading in enumerate(("k", "か", "かn", "はる")):
+            place = {"text": reading, "selectionStart": len(reading), "selectionEnd": len(reading)}
+            await keyboard.send("Input.imeSetComposition", place)
+            await ben.tab.wait_for_function("(it) => document.body.textContent.includes(it)", arg=reading)
+            if number == 0:
+                await ben.tab.keyboard.press({"\b": "Backspace", "\n": "Enter"}.get(keys, keys))
+                await ben.saved()
+                await ben.put("End")
+                await ben.write("!")
+                await ben.saved()
+                await ben.tab.keyboard.press("Backspace")
+        await keyboard.send("Input.insertText", {"text": "春"})
+        await ann.reads(expected)
+        assert await made.same(page) == expected
+
+
+async def test_the_caret_stays_right_when_others_wrote_during_a_composition(folder: Path) -> None:
+    page = written(folder, "Ben: 日記: \n")
+    async with room(folder) as made:
+        ann = await made.person("Ann", page)
+        ben = await made.person("Ben", page)
+        await ann.put("日記: ")
+        await ben.put("Ben")
+        keyboard: Any = await ann.tab.context.new_cdp_session(ann.tab)
+        await keyboard.send("Input.imeSetComposition", {"text": "は", "selectionStart": 1, "selectionEnd": 1})
+        await ben.write("oît")
+        await keyboard.send("Input.insertText", {"text": "春"})
+        await ann.reads("Benoît: 日記: 春\n")
+        await ann.write("!")
+        await ben.write("?")
+        assert await made.same(page) == "Benoît?: 日記: 春!\n"
+        await ann.tab.keyboard.press("Control+z")
+        assert "Benoît?" in await made.same(page)
+
+
 async def test_somebody_who_may_only_read_reads(folder: Path) -> None:
     page = written(folder, "# Title\n\nText\n")
     async with room(folder, ["--read-only"]) as made:

@@ -135,9 +135,9 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   let bytes = 0;
   const size = () => { bytes = text.length > LARGE / 4 ? new TextEncoder().encode(text.toString()).length : 0; };
   let measuring = 0;
-  const changed = (view: EditorView, what: { text: ChangeSet | null; selection: boolean }) => {
+  const changed = (view: EditorView, what: { text: ChangeSet | null; mine: boolean; selection: boolean }) => {
     if (what.text) {
-      unsent.changed(what.text, !link.applying);
+      unsent.changed(what.text, what.mine);
       preview.soon();
       measuring ||= window.setTimeout(() => { measuring = 0; size(); told(); }, 2_000);
     }
@@ -166,6 +166,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     synced: () => {
       const view = openEditor($("editor"), {
         page, text, awareness, undoManager, writable, changed,
+        isOthers: (origin) => origin === link,
         label: t("editorLabel", { page }),
         nonce: document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "",
         more: suggestions((id, how) => void review.settle(id, how)),

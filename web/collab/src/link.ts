@@ -27,8 +27,6 @@ interface Ears {
 export class Link {
   /** The id of the server's document. */
   history: string | null = null;
-  /** Whether a change is being made that came from the server. */
-  applying = false;
   private asks: boolean[] = [];  // what the server was asked and has not answered; whether it is about what is unsent
   private told = false;  // whether the server was sent all that it lacked when we connected
   private askedAt = 0;
@@ -112,9 +110,7 @@ export class Link {
     if (kind === SYNC) {
       const answer = encoding.createEncoder();
       encoding.writeVarUint(answer, SYNC);
-      this.applying = true;
-      let step: number;
-      try { step = readSyncMessage(from, answer, this.doc, this); } finally { this.applying = false; }
+      const step = readSyncMessage(from, answer, this.doc, this);
       if (encoding.length(answer) > 1) {  // the server asked for what it lacks
         this.send(encoding.toUint8Array(answer));
         this.told = true;

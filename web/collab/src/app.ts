@@ -40,7 +40,7 @@ let user: User;
 let wanted: string | null = null;  // a suggestion to go to, once its page is there
 
 function trouble(error: unknown): void {
-  const said = reason(error);
+  const said = typeof error === "string" ? error : reason(error);
   $("trouble").textContent = said;
   $("trouble").hidden = false;
   setTimeout(() => { if ($("trouble").textContent === said) $("trouble").hidden = true; }, 8_000);
@@ -114,8 +114,8 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   const text = doc.getText("text");
   const awareness = new Awareness(doc);
   awareness.setLocalState({ user, cursor: null });
-  const undoManager = new Y.UndoManager(text);
-  const review = new Review(page, writable, trouble, pane);
+  const review = new Review(text, page, writable, trouble, pane);
+  const undoManager = review.undo;
   const runs = new Runs({ page, writable, trouble, go: (other) => void openPage(other) });
   const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
   let connection: LinkState = { is: "connecting" };

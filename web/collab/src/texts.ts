@@ -69,6 +69,8 @@ const TABLE = {
   deleteOld: ["delete “{old}”", "「{old}」を削除", "删除“{old}”"],
   accepted: ["Accepted", "採用しました", "已采纳"],
   rejected: ["Rejected", "却下しました", "已拒绝"],
+  reopened: ["Undone: {n} {n|suggestion is|suggestions are} open again", "元に戻しました：提案 {n} 件が再び確認待ちです", "已撤销：{n} 条建议重新待审"],
+  notReopened: ["That is too long ago to be undone. The earlier versions of the page have it.", "時間が経ったため元に戻せません。以前の版から戻せます。", "时间过久，无法撤销。可从早期版本恢复。"],
   acceptedMany: ["{n} accepted", "{n} 件を採用しました", "已采纳 {n} 条"],
   rejectedMany: ["{n} rejected", "{n} 件を却下しました", "已拒绝 {n} 条"],
   someFailed: ["{n} could not be applied: their place has changed.", "{n} 件は適用できませんでした。その箇所が変更されています。", "{n} 条未能应用：该处已改动。"],

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kakite.collab.store import Departure, DocumentStore, DocumentWrite
 from tests.collab.server import Tab, serving
 from tests.collab.test_mcp import agent, call
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio]
 
 TEXT = "# 計画\n\nthe first line\n"
 
@@ -22,6 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 async def test_a_removed_page_comes_back_with_all_that_was_known_of_it(folder: Path) -> None:
     async with serving(folder) as server, server.client() as http:
         async with Tab(server.url, "a.md") as ann, agent(server) as client:
@@ -47,6 +49,7 @@ async def test_a_removed_page_comes_back_with_all_that_was_known_of_it(folder: P
         assert (await http.post("/api/pages/a.md/restore")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_renamed_page_keeps_all_that_was_known_of_it(folder: Path) -> None:
     async with serving(folder) as server, server.client() as http:
         async with Tab(server.url, "a.md") as ann, agent(server) as client:
@@ -77,6 +80,7 @@ async def test_a_renamed_page_keeps_all_that_was_known_of_it(folder: Path) -> No
 @pytest.mark.parametrize(
     ("wanted", "code"), [("b.md", "file_exists"), ("a.png", "bad_path"), ("gone.md", "file_exists")]
 )
+@pytest.mark.slow
 async def test_a_name_that_is_taken_or_none_is_refused_and_nothing_changes(
     folder: Path, wanted: str, code: str
 ) -> None:
@@ -93,6 +97,7 @@ async def test_a_name_that_is_taken_or_none_is_refused_and_nothing_changes(
         assert (folder / "gone.md").read_text() == "other\n"
 
 
+@pytest.mark.slow
 async def test_who_may_only_read_removes_renames_and_sees_removed_pages_not_at_all(folder: Path) -> None:
     (folder / "b.md").write_text("other\n")
     async with serving(folder) as server, server.client() as http:
@@ -104,3 +109,22 @@ async def test_who_may_only_read_removes_renames_and_sees_removed_pages_not_at_a
             assert (await reader.get("/api/removed")).json()["pages"] == []
             assert "removed" not in (await reader.get("/api/pages/b.md")).json()["error"]
         assert (folder / "a.md").read_text() == TEXT
+
+
+def test_what_was_said_about_a_page_names_it_by_its_new_name_and_other_pages_by_theirs() -> None:
+    store = DocumentStore(None)
+    turns = {"1": {"id": "1", "page": "a.md", "pages": ["a.md", "b.md"], "message": "a.md"}}
+    open_ones = [{"id": "x", "page": "a.md", "search": "a.md"}]
+    store.save(
+        "a.md",
+        DocumentWrite(records={"suggestions": {"open": open_ones}, "runs": [{"id": "1"}]}, turns=turns),
+    )
+    store.save("c.md", DocumentWrite(turns={"2": {"id": "2"}}))
+    store.save_departure(Departure(name="a.md", target="c.md", by="Ann", time=1.0))
+    assert store.load("a.md") is None
+    found = store.load("c.md")
+    assert found is not None
+    assert found.turns == ({"id": "1", "page": "c.md", "pages": ["c.md", "b.md"], "message": "a.md"},)
+    kept = {"id": "x", "page": "c.md", "search": "a.md"}
+    assert found.records == {"suggestions": {"open": [kept]}, "runs": []}
+    store.close()

@@ -361,10 +361,8 @@ def _rename(run: Callable[..., sqlite3.Cursor], old: str, new: str) -> None:
         run(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (new, old))  # noqa: S608 - as above
     run("DELETE FROM gone WHERE name = ?", (new,))
     for records, row in run("SELECT records, rowid FROM page WHERE name = ?", (new,)).fetchall():
-        told = {
-            **json.loads(records),
-            "runs": [],
-        }  # they are the process's, and know the page by its old name
+        # Runs are the process's, and know the page by its old name.
+        told: dict[str, object] = {**cast("dict[str, object]", json.loads(records)), "runs": []}
         run("UPDATE page SET records = ? WHERE rowid = ?", (_dump_renamed(told, old, new), row))
     for data, row in run("SELECT data, rowid FROM turn_of WHERE page = ?", (new,)).fetchall():
         run("UPDATE turn_of SET data = ? WHERE rowid = ?", (_dump_renamed(json.loads(data), old, new), row))

@@ -8,6 +8,7 @@ import { segment, type Shared } from "./api";
 import type { Unsent } from "./unsent";
 
 const SYNC = 0, AWARENESS = 1, ASK_AWARENESS = 3, SHARED = 100;
+const LOOK = 500;  // ms between looks whether the server answers
 const FIRST_PAUSE = 150, LONGEST_PAUSE = 5_000;  // ms between tries
 const QUIET = 15_000, DEAD = 25_000;  // ms without a word until we ask, and until we give the connection up
 const ASK_AFTER = 200, ASK_AGAIN = 1_000;  // ms: asking whether what was written is there
@@ -45,7 +46,7 @@ export class Link {
     awareness.on("update", this.moved);
     addEventListener("online", this.connect);
     addEventListener("pagehide", this.leave);
-    this.watch = window.setInterval(this.look, 1_000);
+    this.watch = window.setInterval(this.look, LOOK);
     this.connect();
   }
 

@@ -309,3 +309,16 @@ class TestUndo:
         assert not shared.can_undo("run:0")
         assert shared.undo("run:39")
         assert len(str(shared)) == 40
+
+
+@given(st.data())
+def test_what_is_included_in_a_snapshot_is_a_change_of_others_no_more(data: st.DataObject) -> None:
+    shared = beginning(data.draw(texts))
+    shown = shared.take_snapshot()
+    shared.apply(data.draw(changes_of(str(shared))), "ann")
+    own, since, before = data.draw(changes_of(str(shared))), shown.changes, str(shared)
+    shared.apply(own, "agent")
+    shown.include(own, since, str(shared))
+    assert shown.changes.apply(shown.text) == str(shared)
+    if not since:
+        assert (shown.text, bool(shown.changes)) == (own.apply(before), False)

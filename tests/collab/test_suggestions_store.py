@@ -7,11 +7,14 @@ import re
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kakite.collab.shared_text import SharedText
 from kakite.collab.suggestions.store import (
     AlreadyResolved,
     Suggestion,
+    SuggestionError,
     SuggestionNotFound,
     Suggestions,
     TextChanged,
@@ -312,6 +315,74 @@ class TestBesideEachOther:
         assert [failed["code"] for failed in settled.to_json()["failed"]] == ["changed"]
         assert [one.id for one in suggestions.list_pending()] == [fox.id]
         assert suggestions.reject_all().rejected == (fox.id,)
+
+
+class TestReopened:
+    """Undoing how suggestions were settled."""
+
+    def test_what_was_accepted_is_pending_again_and_can_be_accepted_again(self) -> None:
+        suggestions = page()
+        made = propose(suggestions, "the quick brown fox\n", "the slow fox\n")
+        other = propose(suggestions, "二行目の文です。\n", "三行目の文です。\n", "r2")
+        suggestions.accept_all()
+        assert suggestions.reopen([made.id]) == [made.id]
+        assert str(suggestions.text) == PAGE.replace("二", "三")
+        assert suggestions.list_pending() == [made]
+        assert suggestions.counts == {"accepted": 1, "rejected": 0}
+        suggestions.accept(made.id)
+        assert suggestions.reopen([made.id, other.id]) == [other.id, made.id]
+        assert str(suggestions.text) == PAGE
+        assert suggestions.list_pending() == [made, other]
+
+    def test_what_was_rejected_is_pending_again_where_its_words_went(self) -> None:
+        suggestions = page()
+        made = propose(suggestions, "the quick brown fox\n", "the slow fox\n")
+        suggestions.reject(made.id)
+        typed(suggestions, "見出し", "新しい")
+        suggestions.reopen([made.id])
+        assert suggestions.counts == {"accepted": 0, "rejected": 0}
+        suggestions.accept(made.id)
+        assert str(suggestions.text) == PAGE.replace("見出し", "新しい見出し").replace("quick brown", "slow")
+
+    def test_a_run_is_taken_back_once_whatever_was_reopened_of_it(self) -> None:
+        suggestions = page()
+        made = propose(suggestions, "the quick brown fox\n", "the slow fox\n")
+        propose(suggestions, "二行目の文です。\n", "三行目の文です。\n")
+        suggestions.accept_all([made.id])
+        suggestions.accept_all()
+        suggestions.reopen([made.id])
+        assert suggestions.text.undo("run:r1")
+        assert str(suggestions.text) == PAGE
+
+    def test_what_was_taken_back_with_its_run_is_not_taken_back_once_more(self) -> None:
+        suggestions = page()
+        made = propose(suggestions, "the quick brown fox\n", "the slow fox\n")
+        suggestions.accept(made.id)
+        assert suggestions.text.undo("run:r1")
+        with pytest.raises(SuggestionError) as caught:
+            suggestions.reopen([made.id])
+        assert caught.value.code == "not_revertable"
+        assert str(suggestions.text) == PAGE
+
+    @given(st.data())
+    def test_what_people_type_meanwhile_stays_and_nothing_of_the_suggestions_does(
+        self, data: st.DataObject
+    ) -> None:
+        suggestions = page()
+        pairs = [("quick brown", "slow"), ("二行目の", ""), ("same\nother\n", "same\nmore\nother\n")]
+        made = [propose(suggestions, search, replace) for search, replace in pairs]
+        chosen = data.draw(st.lists(st.sampled_from([each.id for each in made]), min_size=1, unique=True))
+        together = data.draw(st.booleans())
+        for some in [chosen] if together else [[each] for each in chosen]:
+            suggestions.accept_all(some)
+        count = data.draw(st.integers(0, 3))
+        for _ in range(count):
+            at = data.draw(st.integers(0, len(str(suggestions.text))))
+            put(suggestions.text, at, at, "✎")
+        undone = chosen if together else data.draw(st.permutations(chosen))
+        assert sorted(suggestions.reopen(undone)) == sorted(chosen)
+        assert str(suggestions.text).count("✎") == count
+        assert str(suggestions.text).replace("✎", "") == PAGE
 
 
 class TestKept:

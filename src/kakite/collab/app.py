@@ -38,6 +38,7 @@ from kakite.collab.auth.authorize import (
 from kakite.collab.auth.middleware import AuthMiddleware, create_error_response
 from kakite.collab.auth.oidc import OidcIssuer, OidcLogin
 from kakite.collab.auth.policy import FULL_ACCESS, AuthPolicy, User, build_csp
+from kakite.collab.departures import add_departures, explain_absence
 from kakite.collab.mcp_tools import INSTRUCTIONS, Mode, open_tools
 from kakite.collab.realtime import room
 from kakite.collab.realtime.room import ConnectionRejected, RoomConnection
@@ -166,6 +167,7 @@ def create_collab_server(
     add_suggestions(app, pages)
     add_versions(app, pages)
     add_assistant(app, registry)
+    add_departures(app, pages)
     _add_document_routes(app, pages)
     _add_socket(app, pages)
     app.router.routes.append(Route("/mcp", _TokenOnly(mcp), include_in_schema=False))
@@ -302,7 +304,10 @@ def _add_document_routes(app: FastAPI, pages: DocumentRegistry) -> None:
     @app.get("/api/pages/{page:path}")
     async def get_document(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """A page's text."""
-        found = await open_authorized(pages, request, page)
+        try:
+            found = await open_authorized(pages, request, page)
+        except DocumentNotFoundError as error:
+            raise (explain_absence(pages, get_user(request), page) or error) from error
         text = str(found.text)
         return {
             "name": page,

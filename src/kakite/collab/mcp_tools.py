@@ -1,18 +1,21 @@
 """Offers the documents as MCP tools: another agent's edits become suggestions, as the assistant's do.
 
-The editor has the commands that models know, and works on the text in the page, not in the file.
+The editor has the commands that models know, and works on the text in the page, not in the file. An edit
+means the page as it was viewed last.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NoReturn
 
 from kakite.collab.registry import DocumentRegistry, OpenDocument
-from kakite.collab.suggestions.store import Suggestion
-from kakite.edit import Edit, EditError, FieldNames, render_for_model
+from kakite.collab.shared_text import SharedText, TextSnapshot
+from kakite.collab.suggestions.placement import PlaceChanged
+from kakite.collab.suggestions.store import Suggestion, compute_changes
+from kakite.edit import ChangeSet, Edit, EditError, FieldNames, render_for_model
 from kakite.tools import FunctionTool, FunctionToolset, Tool, ToolError, ToolResult
 from kakite.tools.editor.text_editor import TEXT_EDITOR
 from kakite.tools.text_pages import render_page, split_lines
@@ -27,6 +30,8 @@ Pages that people are writing at this moment. View a page before you edit it, an
 is refused: people type meanwhile. In review mode an edit becomes a suggestion, which is in the text only once
 a person accepts it; page_suggestions says what became of yours. Keep edits small."""
 
+_MAX_VIEWS = 64
+"""Pages whose last view is kept."""
 _COMMANDS = ("view", "create", "str_replace", "insert")
 _WORDS = FieldNames(search="`old_str`", replace="`new_str`", takes_line=False)
 
@@ -91,6 +96,10 @@ class _SuggestionEditor:
     pages: DocumentRegistry
     mode: Mode
     by: str
+    views: dict[str, tuple[SharedText, TextSnapshot]] = field(
+        default_factory=dict[str, tuple[SharedText, TextSnapshot]]
+    )
+    """The pages as they were viewed last."""
 
     async def perform(self, arguments: JsonObject) -> ToolResult:
         """Perform a call of the editor."""
@@ -128,7 +137,22 @@ class _SuggestionEditor:
             names = [each.name for each in await self.pages.list_documents()]
             return ToolResult(text="\n".join(names) or "(no pages)")
         page = await self.pages.open(name)
-        return ToolResult(text=render_page(str(page.text), name, arguments.get("view_range")).text)
+        told = render_page(str(page.text), name, arguments.get("view_range")).text
+        self._keep_view(name, page.text)
+        return ToolResult(text=told)
+
+    def _keep_view(self, name: str, text: SharedText) -> None:
+        if (former := self.views.pop(name, None)) is not None:
+            former[1].close()
+        self.views[name] = (text, text.take_snapshot())
+        while len(self.views) > _MAX_VIEWS:
+            _, oldest = self.views.pop(next(iter(self.views)))
+            oldest.close()
+
+    def _find_view(self, page: OpenDocument) -> TextSnapshot | None:
+        """Return the page as it was viewed last; None: it was not, or it has a new document since."""
+        text, shown = self.views.get(page.name, (None, None))
+        return shown if text is page.text else None
 
     async def _create(self, name: str, arguments: JsonObject) -> ToolResult:
         text = _get_required(arguments, "file_text")
@@ -151,7 +175,9 @@ class _SuggestionEditor:
         given = arguments.get("insert_text", arguments.get("new_str"))
         text: str = given if given is not None else _raise_missing("insert_text")
         page = await self.pages.open(name)
-        return await self._edit(name, _build_insertion(str(page.text), after, text), arguments)
+        shown = self._find_view(page)
+        known = str(page.text) if shown is None else shown.text
+        return await self._edit(name, _build_insertion(known, after, text), arguments)
 
     async def _edit(self, name: str, edit: Edit, arguments: JsonObject) -> ToolResult:
         if not self.pages.is_writable(name):
@@ -161,24 +187,42 @@ class _SuggestionEditor:
         reason = str(arguments.get("description", ""))
         if self.mode == "auto":
             await page.disk.save()  # so that the edit is a write of its own
+        shown = self._find_view(page)
+        # What stands only in the present text the agent has not read there: it wrote it, or was told of it.
+        is_newer = shown is not None and edit.search not in shown.text and edit.search in str(page.text)
+        meant = None if is_newer else shown
         try:
-            made = page.suggestions.propose_each(edit, run=run, by=self.by, reason=reason)
+            made = page.suggestions.propose_each(edit, run=run, by=self.by, reason=reason, shown=meant)
         except EditError as error:
             told = render_for_model(error.failures, words=_WORDS)
             raise ToolError(told, code=error.failures[0].code) from error
+        except PlaceChanged as error:
+            hint = "view the page again, and edit what stands there now"
+            raise ToolError(error.message, hint=hint, code=error.code) from error
+        if self.mode == "auto":
+            _accept(page, made, shown)
         return self._to_result(page, made)
 
     def _to_result(self, page: OpenDocument, made: Sequence[Suggestion]) -> ToolResult:
         ids = [each.id for each in made]
         details: JsonObject = {"id": ids[0], **({"ids": ids} if len(ids) > 1 else {})}
         if self.mode == "auto":
-            page.suggestions.accept_all(ids)
             return ToolResult(text=f"Edited `{page.name}` at {_format_lines(made)}", details=details)
         return ToolResult(
             text=f"Suggested for `{page.name}` at {_format_lines(made)}, as {', '.join(ids)}: "
             "a person decides. The text is unchanged until then.",
             details=details,
         )
+
+
+def _accept(page: OpenDocument, made: Sequence[Suggestion], shown: TextSnapshot | None) -> None:
+    """Put an agent's edit into the text; the agent knows the page with it from now on."""
+    length = len(str(page.text))
+    own = ChangeSet.of(length, (change for each in made for change in compute_changes(each)))
+    since = shown.changes if shown is not None else None
+    page.suggestions.accept_all([each.id for each in made])
+    if shown is not None and since is not None:
+        shown.include(own, since, str(page.text))
 
 
 def _format_lines(made: Sequence[Suggestion]) -> str:

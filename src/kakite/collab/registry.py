@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -14,7 +14,13 @@ from typing import cast
 from kakite.collab.assistant.runs import AssistantRun
 from kakite.collab.document import SERVER_STOPPING, OpenDocument, decode_text, merge_file_changes
 from kakite.collab.file_sync import FileText
-from kakite.collab.realtime.room import DEFAULT_LIMITS, DOCUMENT_RESET, ConnectionRejected, RoomLimits
+from kakite.collab.realtime.room import (
+    DEFAULT_LIMITS,
+    DOCUMENT_RESET,
+    NO_SUCH_DOCUMENT,
+    ConnectionRejected,
+    RoomLimits,
+)
 from kakite.collab.redis.cluster import RENEW, ClusterError, ClusterNode, DocumentStream, cancel_and_wait
 from kakite.collab.store import DocumentRecord, DocumentStore, DocumentWrite, merge_updates
 from kakite.errors import KakiteError
@@ -48,6 +54,7 @@ IDLE_TIMEOUT = 20.0
 """Seconds for which a page stays open when nobody is on it any more."""
 _TRIES = 20
 _MAX_HANDOVER_TRIES = 3
+_DOCUMENT_GONE = ConnectionRejected(NO_SUCH_DOCUMENT, "there is no page of this name any more")
 _DOCUMENT_RESET = ConnectionRejected(DOCUMENT_RESET, "the document has begun anew")
 
 
@@ -55,6 +62,12 @@ class DocumentNotFoundError(KakiteError):
     """There is no page of this name: ``no_such_page``."""
 
     code = "no_such_page"
+
+
+class DocumentBusyError(KakiteError):
+    """A page cannot be removed or renamed at this moment: ``busy``."""
+
+    code = "busy"
 
 
 class DocumentTooLargeError(KakiteError):
@@ -223,6 +236,37 @@ class DocumentRegistry:
             raise WorkspaceError("bad_path", name, f"`{name}` cannot be a page", hint=hint)
         author = Author(tool=f"collab: {by}" if by else "collab")
         await asyncio.to_thread(self.workspace.write, name, text.encode(), expected=None, by=author)
+
+    @asynccontextmanager
+    async def keep_closed(self, name: str, *free: str) -> AsyncGenerator[None]:
+        """Keep a page closed while the block lasts, with all of its text in its file. Who is on it goes.
+
+        Args:
+            name: the page.
+            free: names of which there is no page, and is to be none meanwhile.
+
+        Raises:
+            DocumentBusyError: the assistant is at work on it, or its text cannot be written.
+            WorkspaceError: ``file_exists``: there is a page of such a name.
+            KakiteError: as ``open``.
+        """
+        await self.open(name)
+        async with AsyncExitStack() as locked:
+            for each in sorted({name, *free}):
+                await locked.enter_async_context(self._opening.setdefault(each, asyncio.Lock()))
+            for taken in {*free} & {*self._open, *self.store.list_unsaved()}:
+                raise WorkspaceError("file_exists", taken, f"there is a page `{taken}`")
+            page = self._open.get(name)
+            if page is not None:
+                if page.used:
+                    hint = "stop the assistant, or wait until it is done"
+                    raise DocumentBusyError(f"the assistant is at work on `{name}`", hint=hint)
+                if not await page.disk.save():
+                    hint = "see what the page says about its file"
+                    raise DocumentBusyError(f"not all of `{name}` can be written to its file", hint=hint)
+                await page.close(_DOCUMENT_GONE)
+                self._open.pop(name, None)
+            yield
 
     def is_writable(self, name: str) -> bool:
         """Tell whether anybody may write this page."""

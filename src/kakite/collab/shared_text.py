@@ -77,6 +77,24 @@ class TextSnapshot:
         real = [each for each in self._changes.changes if self.text[each.start : each.end] != each.insert]
         return ChangeSet(len(self.text), tuple(real))
 
+    def include(self, own: ChangeSet, since: ChangeSet, now: str) -> None:
+        """Count a change as shown: its author knows of it.
+
+        Law: ``changes`` leads from ``text`` to the present text afterwards, too.
+
+        Args:
+            own: the change, which was just made, over the text before.
+            since: ``changes`` as they were before.
+            now: the present text.
+        """
+        shown = own.map(since.invert(self.text))
+        text, rest = shown.apply(self.text), since.map(shown)
+        if rest.apply(text) != now:  # it reaches into what others wrote
+            text, rest = now, ChangeSet(len(now))
+        self.text, self.version = text, hash_text(text)
+        self._changes = rest
+        self._recent.clear()
+
     def close(self) -> None:
         """Follow the text no longer."""
         self._stop()

@@ -11,8 +11,8 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -48,6 +48,12 @@ CREATE TABLE IF NOT EXISTS turn_of ( -- the conversation with the assistant
     data TEXT NOT NULL, -- as JSON
     PRIMARY KEY (page, id)
 );
+CREATE TABLE IF NOT EXISTS gone ( -- pages that people removed or renamed
+    name TEXT PRIMARY KEY,
+    target TEXT NOT NULL, -- the name that it has now; empty if it was removed
+    person TEXT NOT NULL, -- who did it
+    time REAL NOT NULL
+);
 PRAGMA user_version = {_SCHEMA_VERSION};
 """
 
@@ -79,6 +85,19 @@ class DocumentRecord:
     """Those that have a name."""
     turns: tuple[Mapping[str, Any], ...] = ()
     """Those of the conversation with the assistant, in any order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """That people removed or renamed a page."""
+
+    name: str
+    target: str = ""
+    """The name that it has now; empty if it was removed."""
+    by: str
+    """Who did it."""
+    time: float
+    """Seconds since 1970."""
 
 
 class DocumentStore:
@@ -184,17 +203,8 @@ class DocumentStore:
         Raises:
             StoreError: it cannot be written.
         """
-        try:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                self._save(page, saving)
-                self._database.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    self._database.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            raise self._create_error(error) from error
+        with self._transaction():
+            self._save(page, saving)
 
     def compact(self, page: str, update: bytes) -> None:
         """Replace all updates of a page with this one, which holds them all.
@@ -214,6 +224,54 @@ class DocumentStore:
             self._database.execute("DELETE FROM update_of WHERE page = ?", (page,))
             self._database.execute("DELETE FROM turn_of WHERE page = ?", (page,))
             self._database.execute("DELETE FROM page WHERE name = ?", (page,))
+        except sqlite3.Error as error:
+            raise self._create_error(error) from error
+
+    def list_departures(self, name: str | None = None) -> list[Departure]:
+        """Return the pages that people removed or renamed, the last ones first; with a name, this one alone.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        query = "SELECT name, target, person, time FROM gone WHERE ?1 IS NULL OR name = ?1 ORDER BY time DESC"
+        try:
+            rows = self._database.execute(query, (name,)).fetchall()
+        except sqlite3.Error as error:
+            raise self._create_error(error) from error
+        return [Departure(name=at, target=target, by=by, time=time) for at, target, by, time in rows]
+
+    def save_departure(self, gone: Departure) -> None:
+        """Note that a page was removed, or renamed: all that is known of it has its new name then.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        row = (gone.name, gone.target, gone.by, gone.time)
+        with self._transaction() as run:
+            run("INSERT OR REPLACE INTO gone (name, target, person, time) VALUES (?, ?, ?, ?)", row)
+            if gone.target:
+                _rename(run, gone.name, gone.target)
+
+    def forget_departure(self, name: str) -> None:
+        """Note that there is a page of this name again.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        with self._transaction() as run:
+            run("DELETE FROM gone WHERE name = ?", (name,))
+
+    @contextmanager
+    def _transaction(self) -> Generator[Callable[..., sqlite3.Cursor]]:
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database.execute
+                self._database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._database.execute("ROLLBACK")
+                raise
         except sqlite3.Error as error:
             raise self._create_error(error) from error
 
@@ -294,6 +352,34 @@ class DocumentWrite:
             turns={**self.turns, **later.turns},
             instead=self.instead,
         )
+
+
+def _rename(run: Callable[..., sqlite3.Cursor], old: str, new: str) -> None:
+    """Let all rows of a page have another name; what is known of an earlier page of that name goes."""
+    for table, column in (("page", "name"), ("update_of", "page"), ("turn_of", "page")):
+        run(f"DELETE FROM {table} WHERE {column} = ?", (new,))  # noqa: S608 - nothing of anybody's
+        run(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (new, old))  # noqa: S608 - as above
+    run("DELETE FROM gone WHERE name = ?", (new,))
+    for records, row in run("SELECT records, rowid FROM page WHERE name = ?", (new,)).fetchall():
+        # Runs are the process's, and know the page by its old name.
+        told: dict[str, object] = {**cast("dict[str, object]", json.loads(records)), "runs": []}
+        run("UPDATE page SET records = ? WHERE rowid = ?", (_dump_renamed(told, old, new), row))
+    for data, row in run("SELECT data, rowid FROM turn_of WHERE page = ?", (new,)).fetchall():
+        run("UPDATE turn_of SET data = ? WHERE rowid = ?", (_dump_renamed(json.loads(data), old, new), row))
+
+
+def _dump_renamed(told: object, old: str, new: str) -> str:
+    return json.dumps(_replace_name(told, old, new), ensure_ascii=False)
+
+
+def _replace_name(told: object, old: str, new: str, key: str = "") -> object:
+    """Return a value of JSON in which what is called ``page`` or ``pages`` has the new name."""
+    if isinstance(told, dict):
+        items = cast("dict[str, object]", told).items()
+        return {each: _replace_name(value, old, new, each) for each, value in items}
+    if isinstance(told, list):
+        return [_replace_name(value, old, new, key) for value in cast("list[object]", told)]
+    return new if told == old and key in {"page", "pages"} else told
 
 
 def prepare_store_file(state: Path, root: str) -> Path:

@@ -82,6 +82,53 @@ async def test_the_name_that_somebody_takes_is_seen_by_the_others_and_kept(folde
         assert dark != await ann.tab.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
+SMALL = """(selector) => [...document.querySelector(selector).querySelectorAll(
+  "button, a, input, select, summary, textarea")].filter((each) => {
+    if (!each.checkVisibility({ visibilityProperty: true })) return false;
+    if (each.closest(".unseen, .skip, .prose")) return false;
+    const { width, height } = (each.closest("label") ?? each).getBoundingClientRect();
+    return width < 44 || height < 44;
+}).map((each) => each.id || each.name || each.textContent)"""
+"""What is too small for a finger."""
+
+
+async def test_a_finger_hits_everything_on_a_telephone(folder: Path) -> None:
+    options = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+    async with room(folder, model=True) as made:
+        made.speaker.says = edit(PAGE, "- [x] hose", "- [x] long hose") + edit(PAGE, "nowhere", "x")
+        async with made.server.client() as client:
+            await client.post("/api/pages", json={"name": "b.md"})
+            await client.post("/api/pages/b.md/remove")
+        ann = await made.person("Ann", PAGE, **options)
+        await ann.tab.locator("#tabs button[data-pane=assistant]").click()
+        await ann.ask("Change it")
+        await ann.answered()
+        assert await ann.tab.evaluate(SMALL, "body") == []
+        await ann.tab.locator("#tabs button[data-pane=pages]").click()
+        await ann.tab.locator("#new-page summary").click()
+        await ann.tab.locator("#removed summary").click()
+        assert await ann.tab.evaluate(SMALL, "body") == []
+        await ann.tab.locator("#tabs button[data-pane=page]").click()
+        await ann.editor.press("Control+f")
+        await ann.tab.locator(".cm-search").wait_for()
+        assert await ann.tab.evaluate(SMALL, "body") == []
+        assert await ann.tab.evaluate("document.documentElement.scrollWidth") <= 360
+        for opening, dialog in (("#me", "#settings"), ("#history", "#versions"), ("#manage-page", "#manage")):
+            await ann.tab.locator(opening).click()
+            await ann.tab.locator(dialog).wait_for()
+            assert await ann.tab.evaluate(SMALL, dialog) == []
+            await ann.tab.keyboard.press("Escape")
+
+
+async def test_finding_speaks_the_language_of_the_page(folder: Path) -> None:
+    async with room(folder) as made:
+        ann = await made.person("Ann", PAGE, locale="ja-JP")
+        await ann.editor.press("Control+f")
+        await ann.tab.locator(".cm-search").get_by_role("button", name="すべて置換").wait_for()
+        text = await ann.tab.locator(".cm-search").inner_text()
+        assert not any(each.isascii() and each.isalpha() for each in text)
+
+
 async def test_a_page_is_found_opened_and_left_by_the_keyboard(folder: Path) -> None:
     async with room(folder) as made:
         ann = await made.person("Ann")

@@ -64,8 +64,8 @@ async def test_undoing_everything_takes_nothing_of_others_and_of_the_assistant(f
         expected = NEW.replace("Ann: ", "Ann:  and Ben's").replace("Ben: ", "Ben: his 川")
         await ann.reads(expected)
         assert await made.same(PAGE) == expected
-        await ann.tab.keyboard.press("Control+Shift+z")
-        await ann.tab.keyboard.press("Control+Shift+z")
+        await ann.tab.keyboard.press("Control+Shift+Z")
+        await ann.tab.keyboard.press("Control+Shift+Z")
         await undone(ben)
         assert "Ben: \n" in await made.same(PAGE)
         assert "and Ben's" not in await ann.text()
@@ -125,3 +125,62 @@ async def test_what_was_accepted_of_an_answer_is_taken_back_as_a_whole(folder: P
         await ann.tab.locator(".turn .state", has_text="Reverted").wait_for()
         await ann.tab.locator("#review").wait_for(state="hidden")
         assert await made.same(PAGE) == TEXT.replace("Ben: ", "Ben: his")
+
+
+async def test_undo_after_accepting_takes_back_the_acceptance_and_then_what_was_typed(folder: Path) -> None:
+    async with room(folder, model=True) as made:
+        ann, ben = await both(made)
+        await ann.ask("Correct it")
+        await ann.answered()
+        await ann.put("Ann: ")
+        await ann.write("mine")
+        await ann.saved()
+        accept = ann.suggestions.first.get_by_role("button", name="Accept this suggestion")
+        await accept.click()
+        corrected = TEXT.replace("the beans needs", "The beans need")
+        await ben.reads(corrected.replace("Ann: ", "Ann: mine"))
+        await ben.put("The beans need")
+        await ben.write(" much")
+        await made.same(PAGE)
+        await ann.editor.focus()
+        await ann.tab.keyboard.press("Control+z")
+        expected = TEXT.replace("the beans needs", "the beans needs much").replace("Ann: ", "Ann: mine")
+        await ann.reads(expected)
+        await ann.tab.locator("#review-count", has_text="2").wait_for()
+        await ann.tab.keyboard.press("Control+z")
+        await ann.reads(expected.replace("mine", ""))
+        await ann.tab.keyboard.press("Control+Shift+Z")
+        await ann.reads(expected)
+        assert await made.same(PAGE) == expected
+
+
+async def test_undo_and_redo_go_through_typing_accepting_and_rejecting_in_turn(folder: Path) -> None:
+    async with room(folder, model=True) as made:
+        ann, _ = await both(made)
+        await ann.ask("Correct it")
+        await ann.answered()
+        await ann.put("Ann: ")
+        await ann.write("one")
+        await ann.saved()
+        await ann.tab.locator("#review-accept-all").click()
+        await ann.tab.locator("#review").wait_for(state="hidden")
+        await ann.put("one")
+        await ann.write(", two")
+        one, two = NEW.replace("Ann: ", "Ann: one"), NEW.replace("Ann: ", "Ann: one, two")
+        await ann.reads(two)
+        undo, redo = ann.tab.locator("#undo"), ann.tab.locator("#redo")
+        steps = [one, TEXT.replace("Ann: ", "Ann: one"), TEXT]
+        for expected in steps:
+            await undo.click()
+            await ann.reads(expected)
+        for expected in [*reversed(steps[:-1]), two]:
+            await redo.click()
+            await ann.reads(expected)
+        for expected in steps[:2]:
+            await undo.click()
+            await ann.reads(expected)
+        await ann.suggestions.first.get_by_role("button", name="Reject this suggestion").click()
+        await ann.tab.locator(".settle").nth(1).wait_for(state="detached")
+        await undo.click()
+        await ann.tab.locator(".settle").nth(1).wait_for()
+        assert await made.same(PAGE) == steps[1]

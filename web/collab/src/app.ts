@@ -6,10 +6,11 @@ import * as Y from "yjs";
 import { ask, type Me, Refused, segment, type Shared } from "./api";
 import { Assistant, reason } from "./assistant";
 import { safeColor } from "./cursors";
-import { $, announce, el, relabel, say } from "./dom";
+import { $, announce, button, el, relabel, say } from "./dom";
 import { openEditor } from "./editor";
-import type { Kept } from "./kept";
+import { type Kept, rename } from "./kept";
 import { Link, type LinkState } from "./link";
+import { bringBack, isRemoved, Management, Removed, renamed } from "./manage";
 import { address, initial, Pages } from "./pages";
 import { asBefore, settings, type User, whoIs } from "./person";
 import { Preview } from "./preview";
@@ -40,7 +41,7 @@ let user: User;
 let wanted: string | null = null;  // a suggestion to go to, once its page is there
 
 function trouble(error: unknown): void {
-  const said = reason(error);
+  const said = typeof error === "string" ? error : reason(error);
   $("trouble").textContent = said;
   $("trouble").hidden = false;
   setTimeout(() => { if ($("trouble").textContent === said) $("trouble").hidden = true; }, 8_000);
@@ -55,7 +56,7 @@ function notice(text: Text | null, values?: Record<string, string | number>): vo
 
 interface Info { writable?: boolean; too_large?: boolean }
 
-async function openPage(page: string, push = true): Promise<void> {
+async function openPage(page: string, push = true, carried: Carried | null = null): Promise<void> {
   if (open?.page === page) { pane("page"); return; }
   open?.close();
   open = null;
@@ -74,12 +75,46 @@ async function openPage(page: string, push = true): Promise<void> {
   try {
     info = await ask<Info>("GET", `pages/${segment(page)}`);
   } catch (error) {
-    if (named() === page) lost(error);
+    if (named() !== page) return;
+    const now = renamed(error);
+    if (now !== null) await follow(page, now, carried);
+    else lost(error, page);
     return;
   }
   if (named() !== page || open) return;  // another one was chosen meanwhile
-  open = begin(page, info.writable !== false);
+  open = begin(page, info.writable !== false, carried);
   assistant.pages(pages.rows);
+}
+
+/** The page has another name: go there, with what is unsent. */
+async function follow(page: string, now: string, carried: Carried | null): Promise<void> {
+  history.replaceState(null, "", address(now));
+  await rename(page, now);
+  await openPage(now, false, carried);
+  announce(t("renamedTo", { page: now }));
+  void pages.look();
+}
+
+/** The server says that there is no such page: it was renamed, removed, or is there again. */
+async function leave(gone: Open, carried: Carried): Promise<boolean> {
+  let error: unknown = null;
+  try {
+    await ask("GET", `pages/${segment(gone.page)}`);
+  } catch (told) {
+    error = told;
+  }
+  const now = error ? renamed(error) : gone.page;
+  if (open !== gone) return true;
+  if (now === null && (!isRemoved(error) || !(gone.unsent.isEmpty || gone.unsent.isKept))) return false;
+  gone.close();
+  open = null;
+  if (now === null) {
+    assistant.show(null);
+    lost(error, gone.page);
+    void pages.look();
+  } else if (now === gone.page) await openPage(now, false, carried);
+  else await follow(gone.page, now, carried);
+  return true;
 }
 
 /** No page is open. */
@@ -98,13 +133,18 @@ function start(): void {
   pane("pages");
 }
 
-function lost(error: unknown): void {
+function lost(error: unknown, page = ""): void {
   $("working").hidden = true;
   $("nothing").hidden = false;
+  state(null);
+  if (isRemoved(error)) {
+    delete $("nothing").dataset["text"];
+    const back = button("bringBack", () => void bringBack(page).then(() => openPage(page), trouble), { class: "main" });
+    return $("nothing").replaceChildren(say(el("span", {}), "removedPage", { page }), " ", back);
+  }
   const final = error instanceof Refused && ({ 401: "closed4401", 403: "closed4403", 404: "closed4404", 413: "closed4413" } as const)[error.status];
   if (final) say($("nothing"), final);
   else $("nothing").textContent = reason(error);
-  state(null);
 }
 
 interface Carried { kept: Kept; caret: number; focused: boolean }
@@ -114,8 +154,8 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   const text = doc.getText("text");
   const awareness = new Awareness(doc);
   awareness.setLocalState({ user, cursor: null });
-  const undoManager = new Y.UndoManager(text);
-  const review = new Review(page, writable, trouble, pane);
+  const review = new Review(text, page, writable, trouble, pane);
+  const undoManager = review.undo;
   const runs = new Runs({ page, writable, trouble, go: (other) => void openPage(other) });
   const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
   let connection: LinkState = { is: "connecting" };
@@ -135,9 +175,9 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   let bytes = 0;
   const size = () => { bytes = text.length > LARGE / 4 ? new TextEncoder().encode(text.toString()).length : 0; };
   let measuring = 0;
-  const changed = (view: EditorView, what: { text: ChangeSet | null; selection: boolean }) => {
+  const changed = (view: EditorView, what: { text: ChangeSet | null; mine: boolean; selection: boolean }) => {
     if (what.text) {
-      unsent.changed(what.text, !link.applying);
+      unsent.changed(what.text, what.mine);
       preview.soon();
       measuring ||= window.setTimeout(() => { measuring = 0; size(); told(); }, 2_000);
     }
@@ -153,7 +193,8 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     state: (now) => {
       if (now.is !== connection.is && (now.is === "offline" || connection.is === "offline")) announce(t(now.is === "offline" ? "offline" : "online"));
       connection = now;
-      told();
+      if (now.is === "closed" && now.code === 4404) void leave(opened, carry()).then((left) => { if (!left) told(); });
+      else told();
     },
     shared: (shared) => {
       file = shared.file;
@@ -166,6 +207,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     synced: () => {
       const view = openEditor($("editor"), {
         page, text, awareness, undoManager, writable, changed,
+        isOthers: (origin) => origin === link,
         label: t("editorLabel", { page }),
         nonce: document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "",
         more: suggestions((id, how) => void review.settle(id, how)),
@@ -184,11 +226,13 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       go();
     },
     renewed: () => {
-      const { view } = opened;
-      const next = { kept: unsent.carry(), caret: view?.state.selection.main.head ?? 0, focused: view?.hasFocus ?? false };
+      const next = carry();
       opened.close();
       open = begin(page, writable, next);
     },
+  });
+  const carry = (): Carried => ({
+    kept: unsent.carry(), caret: opened.view?.state.selection.main.head ?? 0, focused: opened.view?.hasFocus ?? false,
   });
   const rescued = (passages: string[]) => {
     if (open?.unsent !== unsent) return;
@@ -308,7 +352,12 @@ const assistant = new Assistant({
     else void openPage(page);
   },
 });
-const pages = new Pages((page) => void openPage(page), (rows) => assistant.pages(rows));
+const removed = new Removed((page) => void pages.look().then(() => openPage(page)), trouble);
+let mayWrite = false;
+const pages = new Pages((page) => void openPage(page), (rows) => assistant.pages(rows), () => {
+  if (mayWrite) removed.look().catch(() => undefined);  // the link tells that there is no connection
+});
+new Management(() => open?.page ?? null, () => void pages.look());
 
 new Versions(() => open?.page ?? null, () => pane("page"));
 
@@ -364,7 +413,8 @@ try {
   const whole = await ask<Me>("GET", "me");
   user = whoIs(whole);
   me();
-  $("new-page").hidden = !whole.can?.write;
+  mayWrite = !!whole.can?.write;
+  $("new-page").hidden = !mayWrite;
   await pages.look();
   const page = named();
   if (page) await openPage(page, false);

@@ -3,6 +3,7 @@ import { Annotation, type Range } from "@codemirror/state";
 import { Decoration, type DecorationSet, EditorView, ViewPlugin, type ViewUpdate, WidgetType } from "@codemirror/view";
 import type { Awareness } from "y-protocols/awareness";
 import * as Y from "yjs";
+import { syncOf } from "./sync";
 
 const moved = Annotation.define<true>();
 
@@ -68,7 +69,7 @@ class Cursors {
       this.told = 0;
       if (!this.view.hasFocus || !this.awareness.getLocalState()) return;
       const { anchor, head } = this.view.state.selection.main;
-      const [a, b] = [anchor, head].map((each) => Y.createRelativePositionFromTypeIndex(this.text, each));
+      const [a, b] = [anchor, head].map((each) => Y.createRelativePositionFromTypeIndex(this.text, syncOf(this.view)?.toShared(each) ?? each));
       const before = this.awareness.getLocalState()?.["cursor"] as { anchor: object; head: object } | null | undefined;
       const same = before && Y.compareRelativePositions(place(before.anchor), a!) && Y.compareRelativePositions(place(before.head), b!);
       if (!same) this.awareness.setLocalStateField("cursor", { anchor: a, head: b });
@@ -99,7 +100,7 @@ class Cursors {
     if (!position) return null;
     try {
       const found = Y.createAbsolutePositionFromRelativePosition(place(position), this.text.doc!);
-      return found?.type === this.text ? Math.min(found.index, length) : null;
+      return found?.type === this.text ? Math.min(syncOf(this.view)?.toEditor(found.index) ?? found.index, length) : null;
     } catch {
       return null;  // what others say of themselves may be anything
     }

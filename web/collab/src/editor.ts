@@ -11,6 +11,7 @@ import type { Awareness } from "y-protocols/awareness";
 import type { Text, UndoManager } from "yjs";
 import { cursors } from "./cursors";
 import { phrases } from "./phrases";
+import { fromOthers, sync } from "./sync";
 import { spoken } from "./texts";
 
 const LOOKS = HighlightStyle.define([
@@ -34,7 +35,8 @@ interface Parts {
   writable: boolean;
   nonce: string;
   more: Extension;
-  changed: (view: EditorView, what: { text: ChangeSet | null; selection: boolean }) => void;
+  isOthers: (origin: unknown) => boolean;
+  changed: (view: EditorView, what: { text: ChangeSet | null; mine: boolean; selection: boolean }) => void;
 }
 
 export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
@@ -57,7 +59,7 @@ export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
         search({ top: true }),
         EditorState.phrases.of(phrases(spoken())),
         parts.more,
-        yCollab(parts.text, null, { undoManager: parts.undoManager }),
+        sync(yCollab(parts.text, null, { undoManager: parts.undoManager }), parts.isOthers),
         cursors(parts.text, parts.awareness),
         markdown ? [markdownLanguage, Prec.high(keymap.of([
           { key: "Enter", run: insertNewlineContinueMarkup },
@@ -67,7 +69,11 @@ export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
         EditorView.updateListener.of((update) => {
           const selection = update.selectionSet || update.docChanged;
           if (selection || update.focusChanged || update.transactions.some((each) => each.effects.length))
-            parts.changed(update.view, { text: update.docChanged ? update.changes : null, selection });
+            parts.changed(update.view, {
+              text: update.docChanged ? update.changes : null,
+              mine: !update.transactions.some((each) => each.annotation(fromOthers)),
+              selection,
+            });
         }),
       ],
     }),

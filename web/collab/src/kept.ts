@@ -57,6 +57,12 @@ export async function forget(...keys: string[]): Promise<void> {
   await within("readwrite", (store) => { for (const key of keys) store.delete(key); return null; });
 }
 
+/** A page was renamed: what closed tabs left on it is for the page of the new name. */
+export async function rename(page: string, now: string): Promise<void> {
+  const found = (await left()).filter((each) => each.page === page);
+  await within("readwrite", (store) => { for (const each of found) store.put({ ...each, page: now }); return null; });
+}
+
 /** All that tabs left that are closed now. */
 export async function left(): Promise<Kept[]> {
   const all = await within<Kept[]>("readonly", (store) => store.getAll() as IDBRequest<Kept[]>) ?? [];

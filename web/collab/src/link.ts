@@ -8,6 +8,7 @@ import { segment, type Shared } from "./api";
 import type { Unsent } from "./unsent";
 
 const SYNC = 0, AWARENESS = 1, ASK_AWARENESS = 3, SHARED = 100;
+const LOOK = 500;  // ms between looks whether the server answers
 const FIRST_PAUSE = 150, LONGEST_PAUSE = 5_000;  // ms between tries
 const QUIET = 15_000, DEAD = 25_000;  // ms without a word until we ask, and until we give the connection up
 const ASK_AFTER = 200, ASK_AGAIN = 1_000;  // ms: asking whether what was written is there
@@ -27,8 +28,6 @@ interface Ears {
 export class Link {
   /** The id of the server's document. */
   history: string | null = null;
-  /** Whether a change is being made that came from the server. */
-  applying = false;
   private asks: boolean[] = [];  // what the server was asked and has not answered; whether it is about what is unsent
   private told = false;  // whether the server was sent all that it lacked when we connected
   private askedAt = 0;
@@ -47,7 +46,7 @@ export class Link {
     awareness.on("update", this.moved);
     addEventListener("online", this.connect);
     addEventListener("pagehide", this.leave);
-    this.watch = window.setInterval(this.look, 1_000);
+    this.watch = window.setInterval(this.look, LOOK);
     this.connect();
   }
 
@@ -112,9 +111,7 @@ export class Link {
     if (kind === SYNC) {
       const answer = encoding.createEncoder();
       encoding.writeVarUint(answer, SYNC);
-      this.applying = true;
-      let step: number;
-      try { step = readSyncMessage(from, answer, this.doc, this); } finally { this.applying = false; }
+      const step = readSyncMessage(from, answer, this.doc, this);
       if (encoding.length(answer) > 1) {  // the server asked for what it lacks
         this.send(encoding.toUint8Array(answer));
         this.told = true;

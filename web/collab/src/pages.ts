@@ -1,7 +1,8 @@
 // The list of pages: what is there, who is there, and what waits to be reviewed.
-import { ask, type PageRow, Refused } from "./api";
+import { ask, type PageRow, Refused, segment } from "./api";
 import { safeColor } from "./cursors";
-import { left } from "./kept";
+import { left, rename } from "./kept";
+import { nameOf, renamed } from "./manage";
 import { $, el, say } from "./dom";
 import { t } from "./texts";
 
@@ -13,8 +14,13 @@ export class Pages {
   private current = "";
   private drawn = "";
   private unsent = new Set<string>();  // pages with something that a closed tab could not send
+  private readonly sought = new Set<string>();  // those of them that were not there, and asked about
+  private names = "";
 
-  constructor(private readonly open: (page: string) => void, private readonly told: (rows: PageRow[]) => void) {
+  /** `others` is told when there are other pages than before. */
+  constructor(
+    private readonly open: (page: string) => void, private readonly told: (rows: PageRow[]) => void, private readonly others: () => void,
+  ) {
     $<HTMLInputElement>("filter").addEventListener("input", () => this.draw());
     $("page-list").addEventListener("click", (event) => {
       const link = (event.target as Element).closest("a");
@@ -33,8 +39,7 @@ export class Pages {
 
   private async make(): Promise<void> {
     const field = $<HTMLInputElement>("new-name"), trouble = $("new-trouble");
-    const wanted = field.value.trim();
-    const name = /\.[^./]+$/.test(wanted) ? wanted : `${wanted}.md`;
+    const name = nameOf(field.value);
     trouble.hidden = true;
     try {
       await ask("POST", "pages", { name });
@@ -58,6 +63,20 @@ export class Pages {
     }
     this.told(this.rows);
     this.draw();
+    const names = this.rows.map((each) => each.name).join("\n");
+    if (names !== this.names || !names) this.others();
+    this.names = names;
+    await this.seek();
+  }
+
+  /** Pages that were renamed while something was left unsent on them: it is for those of the new name. */
+  private async seek(): Promise<void> {
+    const here = new Set(this.rows.map((each) => each.name));
+    for (const page of [...this.unsent].filter((each) => !here.has(each) && !this.sought.has(each))) {
+      this.sought.add(page);
+      const now = await ask("GET", `pages/${segment(page)}`).then(() => null, renamed);
+      if (now !== null) await rename(page, now);
+    }
   }
 
   choose(page: string): void {

@@ -1,13 +1,15 @@
 // Reviewing: the bar above the text, the list beside it, and what happens when a suggestion is settled.
 import type { EditorView } from "@codemirror/view";
+import type { Text } from "yjs";
 import { ask, type Changed, Refused, segment, type Suggestion } from "./api";
 import { $, announce, button, el, say, sign } from "./dom";
 import { inline } from "./preview";
 import { current, differences, enter, reviewing, show, step, told } from "./suggestions";
 import { t } from "./texts";
+import { PersonalUndo } from "./undo";
 
 type How = "accept" | "reject";
-interface Outcome { accepted?: string[]; rejected?: string[]; failed?: { id: string; code: string }[] }
+interface Outcome { accepted?: string[]; rejected?: string[]; reopened?: string[]; failed?: { id: string; code: string }[] }
 
 export class Review {
   private view: EditorView | null = null;
@@ -15,11 +17,13 @@ export class Review {
   private readonly conflicts = new Map<string, Changed>();
   private readonly busy = new Set<string>();
   private heard: string | null = null;
+  readonly undo: PersonalUndo;
 
   constructor(
-    private readonly page: string, private readonly writable: boolean, private readonly trouble: (error: unknown) => void,
+    text: Text, private readonly page: string, private readonly writable: boolean, private readonly trouble: (error: unknown) => void,
     private readonly pane: (which: "page" | "assistant") => void,
   ) {
+    this.undo = new PersonalUndo(text, (what, ids) => this.again(what, ids));
     const go = (by: 1 | -1) => () => { if (this.view) step(this.view, by); };
     const now = (how: How) => () => {
       const chosen = this.view && (current(this.view.state) ?? this.view.state.field(reviewing).placed.find((each) => each.found));
@@ -29,8 +33,8 @@ export class Review {
     $("review-next").onclick = go(1);
     $("review-accept").onclick = now("accept");
     $("review-reject").onclick = now("reject");
-    $("review-accept-all").onclick = () => void this.settleAll("accept");
-    $("review-reject-all").onclick = () => void this.settleAll("reject");
+    $("review-accept-all").onclick = () => this.settleAll("accept");
+    $("review-reject-all").onclick = () => this.settleAll("reject");
   }
 
   /** The editor is there. */
@@ -66,28 +70,54 @@ export class Review {
   readonly settle = async (id: string, how: How, candidate = false): Promise<void> => {
     if (!this.writable || this.busy.has(id)) return;
     this.busy.add(id);
+    const done = this.settleOne(id, how, candidate);
+    this.undo.add(how, done);
+    await done;
+    this.busy.delete(id);
+  };
+
+  private async settleOne(id: string, how: How, candidate: boolean): Promise<string[]> {
     try {
       await ask("POST", `pages/${segment(this.page)}/suggestions/${segment(id)}/${how}`, candidate ? { candidate } : {});
       announce(t(how === "accept" ? "accepted" : "rejected"));
+      return [id];
     } catch (error) {
       if (error instanceof Refused && error.code === "changed") this.conflict(id, error.data as unknown as Changed);
       else if (!(error instanceof Refused && (error.code === "settled" || error.code === "no_such_suggestion"))) this.trouble(error);
-    } finally {
-      this.busy.delete(id);
+      return [];
     }
-  };
+  }
 
-  private async settleAll(how: How): Promise<void> {
+  private settleAll(how: How): void {
+    this.undo.add(how, this.settleMany(how));
+  }
+
+  private async settleMany(how: How, ids?: string[]): Promise<string[]> {
     try {
-      const { accepted = [], rejected = [], failed = [] } = await ask<Outcome>("POST", `pages/${segment(this.page)}/suggestions/${how}`);
+      const { accepted = [], rejected = [], failed = [] } = await ask<Outcome>("POST", `pages/${segment(this.page)}/suggestions/${how}`, { ids });
       const said = how === "accept" ? t("acceptedMany", { n: accepted.length }) : t("rejectedMany", { n: rejected.length });
       announce(failed.length ? `${said} ${t("someFailed", { n: failed.length })}` : said);
       if (failed.length) {
         say($("review-trouble"), "someFailed", { n: failed.length });
         for (const { id, ...data } of failed) if (data.code === "changed" && "text" in data) this.conflict(id, data as unknown as Changed);
       }
+      return how === "accept" ? accepted : rejected;
     } catch (error) {
       this.trouble(error);
+      return [];
+    }
+  }
+
+  /** Undo how suggestions were settled, or redo it. */
+  private async again(what: How | "reopen", ids: string[]): Promise<string[]> {
+    if (what !== "reopen") return this.settleMany(what, ids);
+    try {
+      const { reopened = [] } = await ask<Outcome>("POST", `pages/${segment(this.page)}/suggestions/reopen`, { ids });
+      announce(t("reopened", { n: reopened.length }));
+      return reopened;
+    } catch (error) {
+      this.trouble(error instanceof Refused && error.code === "not_revertable" ? t("notReopened") : error);
+      return [];
     }
   }
 

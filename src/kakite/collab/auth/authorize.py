@@ -28,6 +28,8 @@ _STATUS = {
     "changed": 409,
     "settled": 409,
     "elsewhere": 409,
+    "busy": 409,
+    "nothing_to_undo": 409,
     "stale": 409,
     "file_exists": 409,
     "write_denied": 403,

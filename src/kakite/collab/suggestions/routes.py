@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import FastAPI, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from kakite.collab.auth.authorize import open_authorized
 from kakite.collab.registry import DocumentRegistry, OpenDocument
@@ -15,6 +17,19 @@ class AcceptRequest(BaseModel):
 
     candidate: bool = False
     """Whether, where people have changed the place, to take the candidate that the refusal offered."""
+
+
+class SelectRequest(BaseModel):
+    """Which suggestions are meant."""
+
+    ids: Annotated[list[str], Field(max_length=1000)] | None = None
+    """Without them, all."""
+
+
+class ReopenRequest(BaseModel):
+    """Which suggestions to reopen."""
+
+    ids: Annotated[list[str], Field(min_length=1, max_length=1000)]
 
 
 def add_suggestions(app: FastAPI, pages: DocumentRegistry) -> None:
@@ -39,19 +54,6 @@ def add_suggestions(app: FastAPI, pages: DocumentRegistry) -> None:
         found = await open_authorized(pages, request, page, writes=True)
         return _to_suggestion_response(found, found.suggestions.reject(suggestion))
 
-    @app.post("/api/pages/{page:path}/suggestions/accept")
-    async def accept_all(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
-        """Put all suggestions into the text whose places are unchanged."""
-        found = await open_authorized(pages, request, page, writes=True)
-        await found.disk.save()
-        return _to_batch_response(found, found.suggestions.accept_all(), "accepted")
-
-    @app.post("/api/pages/{page:path}/suggestions/reject")
-    async def reject_all(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
-        """Drop all suggestions."""
-        found = await open_authorized(pages, request, page, writes=True)
-        return _to_batch_response(found, found.suggestions.reject_all(), "rejected")
-
     @app.get("/api/pages/{page:path}/suggestions")
     async def list_suggestions(page: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """All suggestions that are not settled, in the order of the text, and how many were."""
@@ -59,6 +61,36 @@ def add_suggestions(app: FastAPI, pages: DocumentRegistry) -> None:
         pending = [each.to_json(found.text) for each in found.suggestions.list_pending()]
         counts = {"pending": len(pending), **found.suggestions.counts}
         return {"suggestions": pending, "counts": counts}
+
+    _add_batch_routes(app, pages)
+
+
+def _add_batch_routes(app: FastAPI, pages: DocumentRegistry) -> None:
+    @app.post("/api/pages/{page:path}/suggestions/accept")
+    async def accept_all(  # pyright: ignore[reportUnusedFunction] - by its route
+        page: str, request: Request, which: SelectRequest | None = None
+    ) -> dict[str, object]:
+        """Put all suggestions, or those named, into the text whose places are unchanged."""
+        found = await open_authorized(pages, request, page, writes=True)
+        await found.disk.save()
+        done = found.suggestions.accept_all(which.ids if which else None)
+        return _to_batch_response(found, done, "accepted")
+
+    @app.post("/api/pages/{page:path}/suggestions/reject")
+    async def reject_all(  # pyright: ignore[reportUnusedFunction] - by its route
+        page: str, request: Request, which: SelectRequest | None = None
+    ) -> dict[str, object]:
+        """Drop all suggestions, or those named."""
+        found = await open_authorized(pages, request, page, writes=True)
+        done = found.suggestions.reject_all(which.ids if which else None)
+        return _to_batch_response(found, done, "rejected")
+
+    @app.post("/api/pages/{page:path}/suggestions/reopen")
+    async def reopen(page: str, request: Request, which: ReopenRequest) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Undo how suggestions were settled. 409 ``not_revertable`` if that is too long ago."""
+        found = await open_authorized(pages, request, page, writes=True)
+        await found.disk.save()
+        return {"reopened": found.suggestions.reopen(which.ids), "version": found.version}
 
 
 def _to_suggestion_response(page: OpenDocument, suggestion: Suggestion) -> dict[str, object]:

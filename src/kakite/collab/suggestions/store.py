@@ -9,6 +9,7 @@ count as people: accepting one leaves all others as they are that do not change 
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -98,7 +99,7 @@ class RebasedSuggestion:
 class SuggestionError(KakiteError):
     """A suggestion could not be settled. Nothing was changed.
 
-    Codes: ``changed`` (see ``TextChanged``), ``no_such_suggestion``, ``settled``.
+    Codes: ``changed`` (see ``TextChanged``), ``no_such_suggestion``, ``settled``, ``not_revertable``.
     """
 
     code = "settled"
@@ -288,6 +289,30 @@ _MAX_RESOLVED: Final = 1000
 """How many settled suggestions are remembered as such."""
 
 
+_MAX_UNDOABLE: Final = 64
+"""Steps that can be undone."""
+
+
+@dataclass(slots=True, eq=False)
+class _Resolution:
+    """How suggestions were settled in one step, and what takes that back."""
+
+    records: list[Suggestion]
+    """Settled ones, where they are in the present text."""
+    inverse: ChangeSet
+    """Over the present text. It changes nothing if they were rejected."""
+
+    def follow(self, changes: ChangeSet) -> None:
+        """Go on with a text that was changed."""
+        self.records = [replace(each, span=each.span.map_through(changes)) for each in self.records]
+        # What only comes back stands beside what it stood behind, whatever is typed there.
+        length, back = self.inverse.length, self.inverse.changes
+        comes = ChangeSet(length, tuple(each for each in back if each.start == each.end))
+        others = ChangeSet(length, tuple(each for each in back if each.start < each.end))
+        mapped = (*comes.map(changes, before=True).changes, *others.map(changes).changes)
+        self.inverse = ChangeSet.of(changes.new_length, mapped)
+
+
 def build_origin(run: str) -> str:
     """Return the origin of the changes that accepting a run's suggestions makes."""
     return f"run:{run}"
@@ -305,6 +330,7 @@ class Suggestions:
         self.counts: dict[str, int] = {"accepted": 0, "rejected": 0}
         self._open = {record.id: record for record in records}
         self._settled: dict[str, Suggestion] = {}
+        self._resolutions: deque[_Resolution] = deque(maxlen=_MAX_UNDOABLE)
         self._accepting = False
         self._stop = text.observe(self._follow)
 
@@ -406,6 +432,7 @@ class Suggestions:
             AlreadyResolved: it was accepted or rejected before.
         """
         settled = self._resolve(self._get_open(id), "rejected")
+        self._remember([settled], ChangeSet(len(str(self.text))))
         self.changed()
         return settled
 
@@ -434,11 +461,37 @@ class Suggestions:
     def reject_all(self, ids: Iterable[str] | None = None) -> ResolutionResult:
         """Drop all, or those named."""
         chosen = self._select(ids)
-        for record in chosen:
-            self._resolve(self._open[record.id], "rejected")
+        settled = [self._resolve(self._open[record.id], "rejected") for record in chosen]
         if chosen:
+            self._remember(settled, ChangeSet(len(str(self.text))))
             self.changed()
         return ResolutionResult(rejected=tuple(record.id for record in chosen))
+
+    def reopen(self, ids: Iterable[str]) -> list[str]:
+        """Undo how suggestions were settled: they are pending again, and what was accepted leaves the text.
+
+        What people typed since stays, also within. Those that were settled in one step go back together.
+
+        Returns:
+            The ids of those that are pending again.
+
+        Raises:
+            SuggestionError: ``not_revertable``, if none of them can be.
+        """
+        wanted = set(ids)
+        found = [each for each in self._resolutions if wanted.issuperset(one.id for one in each.records)]
+        if not found:
+            raise SuggestionError(
+                "this cannot be undone any more",
+                suggestion=", ".join(sorted(wanted)),
+                hint="look at the earlier versions of the page",
+                code="not_revertable",
+            )
+        for each in reversed(found):
+            self._resolutions.remove(each)
+            self._reopen(each)
+        self.changed()
+        return [one.id for each in found for one in each.records]
 
     def count_accepted(self, run: str) -> int:
         """Return how many suggestions of a run are accepted."""
@@ -550,15 +603,37 @@ class Suggestions:
             self._accepting = False
 
     def _enter_run(self, run: str, records: Sequence[Suggestion]) -> None:
-        length = len(str(self.text))
-        changes = ChangeSet.of(length, (change for record in records for change in compute_changes(record)))
+        now = str(self.text)
+        changes = ChangeSet.of(len(now), (change for record in records for change in compute_changes(record)))
         if changes:
             self.text.apply(changes, build_origin(run), undoable=True)
+        settled: list[Suggestion] = []
         grown = 0
         for record in records:
             start = record.span.start + grown
             grown += len(record.replace) - len(record.search)
-            self._resolve(replace(record, span=TrackedRange(start, start + len(record.replace))), "accepted")
+            moved = replace(record, span=TrackedRange(start, start + len(record.replace)))
+            settled.append(self._resolve(moved, "accepted"))
+        self._remember(settled, changes.invert(now))
+
+    def _remember(self, settled: list[Suggestion], inverse: ChangeSet) -> None:
+        self._resolutions.append(_Resolution(settled, inverse))
+
+    def _reopen(self, step: _Resolution) -> None:
+        """Undo one step. With its run's own origin: reverting the run later takes back what is left of it."""
+        self._accepting = True
+        try:
+            if step.inverse:
+                self.text.apply(step.inverse, build_origin(step.records[0].run), undoable=True)
+        finally:
+            self._accepting = False
+        now = str(self.text)
+        for record in step.records:
+            moved = replace(record, span=record.span.map_through(step.inverse))
+            placed = restore_placement(moved, record, step.inverse, now)
+            self._open[record.id] = self._refresh_status(placed, now)
+            self._settled.pop(record.id, None)
+            self.counts[record.status] -= 1
 
     def _get_run(self, id: str) -> str:  # noqa: A002
         return self._open[id].run
@@ -572,8 +647,14 @@ class Suggestions:
             del self._settled[next(iter(self._settled))]
         return settled
 
-    def _follow(self, changes: ChangeSet, _origin: object) -> None:
+    def _follow(self, changes: ChangeSet, origin: object) -> None:
         text = str(self.text)
+        if not self._accepting:  # a run that is reverted cannot be undone once more
+            reverted = [each for each in self._resolutions if build_origin(each.records[0].run) == origin]
+            for each in reverted:
+                self._resolutions.remove(each)
+        for each in self._resolutions:
+            each.follow(changes)
         flipped = False
         for id_, record in self._open.items():
             moved = replace(record, span=record.span.map_through(changes))

@@ -32,7 +32,7 @@ from kakite.agent.forges.rest import (
     parse_time,
     to_repository,
 )
-from kakite.agent.forges.reviews import ReviewComment, ReviewTarget
+from kakite.agent.forges.reviews import ReviewComment, ReviewTarget, format_suggestion_block
 
 API_URL: Final = "https://api.github.com"
 _FORGE: Final = "GitHub"
@@ -202,6 +202,11 @@ class GitHubApi:
     async def fetch_review_target(self, number: int) -> ReviewTarget:
         """Return a pull request with its commits."""
         return await self.client.get(f"{self._root}/pulls/{number}", _parse_review_target)
+
+    def format_suggestion(self, start: int, end: int, lines: Sequence[str]) -> str:
+        """Return the block that the page offers to apply to the lines of its remark."""
+        del start, end
+        return format_suggestion_block("suggestion", lines)
 
     async def create_review(self, target: ReviewTarget, text: str, remarks: Sequence[ReviewComment]) -> str:
         """Write a review that neither approves nor blocks, with all its remarks, in one request."""

@@ -23,9 +23,8 @@ from kakite_testing.forges.github_json import (
     build_node_id,
     build_user,
     format_time,
-    require_pull,
 )
-from kakite_testing.forges.store import ForgeNote, ForgeState, Item
+from kakite_testing.forges.store import ForgeNote, ForgeState, Item, require_pull
 
 
 class FakeGitHubApi:

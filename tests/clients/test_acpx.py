@@ -132,8 +132,10 @@ async def test_acpx_rewinds_what_another_process_has_done(node: Node, root: Path
         shown = await acpx.run("prompt", "/rewind 1")
         assert "changed: `a.py`" in json.dumps(shown)
         assert (root / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+        await acpx.wait_until_gone()
         await acpx.run("prompt", "/rewind 1 both")
         assert (root / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+        await acpx.wait_until_gone()
         await acpx.run("prompt", "hello")
         assert b"make a 2" not in server.requests[-1].body
         await acpx.wait_until_gone()

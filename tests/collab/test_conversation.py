@@ -370,7 +370,8 @@ async def test_nobody_is_shown_or_told_a_turn_about_a_page_that_they_may_not_rea
         (pages / name).write_bytes(b"one\n")
     (tmp_path / "config.yaml").write_text(
         'collab_proxy_header: X-Forwarded-User\ncollab_proxy_addresses: ["127.0.0.1"]\n'
-        'collab_people: {ann: {"*": write}, ben: {"*": write, "secret.md": none}}\n'
+        'collab_people: {ann: {"*": write}, ben: {"*": write, "secret.md": none}}\n',
+        encoding="utf-8",
     )
     async with speaking() as model:
         environ = {**model.environ, "KAKITE_CONFIG": str(tmp_path / "config.yaml")}

@@ -459,6 +459,30 @@ def test_a_changed_line_keeps_the_form_of_the_files_characters(
     assert found == unicodedata.normalize(file, "other é\ntwo\n")
 
 
+@given(
+    words=st.lists(st.sampled_from(["un", "deux", "10", "%", "€", "«"]), min_size=3, max_size=6, unique=True),
+    data=st.data(),
+)
+def test_a_changed_line_keeps_the_files_kinds_of_blanks(words: list[str], data: st.DataObject) -> None:
+    """Where one word is another, or words come at an edge, it is plain which blank is which."""
+    gaps = [data.draw(st.sampled_from(["\u00a0", "\u202f", "\u3000", " "])) for _ in words[1:]]
+    at = data.draw(st.integers(0, len(words) - 1))
+    other = [*words[:at], "sept", *words[at + 1 :]]
+    before, new, after = data.draw(st.sampled_from([("", other, ""), ("et ", words, ""), ("", words, " et")]))
+
+    def build(words: list[str], gaps: list[str]) -> str:
+        return "".join(word + gap for word, gap in zip(words, [*gaps, ""], strict=True))
+
+    line, expected = build(words, gaps), before + build(new, gaps) + after
+    text = f"début\n{line}\nfin\n"
+    found = written(text, " ".join(words) + "\n", before + " ".join(new) + after + "\n")
+    assert found == text.replace(line, expected)
+
+
+def test_a_word_between_two_kinds_of_blanks_is_not_guessed() -> None:
+    assert written("10\u00a0% net\n", "10 % net\n", "10 to % net\n") == "<indentation_unclear>"
+
+
 def test_a_typographic_character_that_the_file_has_elsewhere_stays() -> None:
     assert written("- a\n- d — e\n", "– a\n", "– a\n– b — c\n") == "- a\n- b — c\n- d — e\n"
 

@@ -24,7 +24,7 @@ def test_what_was_installed_again_over_a_list_that_changed_goes_whole(tmp_path: 
     me.install("claude")
     settings = json.loads(file.read_text("utf-8"))
     denied = sorted(each for each in settings["permissions"]["deny"] if each != gone)
-    file.write_text(json.dumps({"permissions": {"deny": denied}}, indent=2))
+    file.write_text(json.dumps({"permissions": {"deny": denied}}, indent=2), "utf-8")
     me.install("claude")
     me.uninstall("claude")
     assert not json.loads(file.read_text("utf-8")).get("permissions", {}).get("deny")

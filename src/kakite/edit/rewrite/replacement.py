@@ -34,7 +34,7 @@ from kakite.edit.rewrite.indentation import (
 )
 from kakite.edit.rewrite.line_syntax import begins_block
 from kakite.edit.rewrite.literals import find_literals
-from kakite.edit.rewrite.typography import Typography, build_plain_sign, make_half_width
+from kakite.edit.rewrite.typography import Typography, build_plain_sign, make_half_width, restore_blanks
 from kakite.edit.source_text import LINE_END, collect_line_ends, split_lines
 
 if TYPE_CHECKING:
@@ -488,7 +488,11 @@ def _restore_characters(
             dotted = line.replace("...", _DOTS)
             if any(own.get(char, char) is None for char in dotted) or _has_more_signs(dotted, pair, own):
                 return AmbiguousReplacementError(new[at])
-            written[at] = "".join(own.get(char, char) or char for char in dotted).replace(_DOTS, "...")
+            line = "".join(own.get(char, char) or char for char in dotted).replace(_DOTS, "...")
+            spaced = restore_blanks(line, *pair[0]) if pair else line
+            if spaced is None:
+                return AmbiguousReplacementError(new[at])
+            written[at] = spaced
     return written
 
 

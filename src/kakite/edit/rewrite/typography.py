@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from unicodedata import is_normalized, normalize
 
 from kakite.edit.matching.align import align
-from kakite.edit.matching.confusables import CONFUSABLES, fold_confusables
+from kakite.edit.matching.confusables import BLANKS, CONFUSABLES, fold_confusables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,6 +27,8 @@ _WIDE_CHARACTER = (
 )
 _WIDE = re.compile(_WIDE_CHARACTER)
 """Han, kana and Hangul: beside them full-width signs are at home."""
+_GAP = re.compile(f"([{re.escape(BLANKS)}]+)")
+_SPECIAL = frozenset(BLANKS) - frozenset(" \t\f\v")
 _QUOTES = frozenset("'\"")
 _PLAIN = _QUOTES | {"-", " "}
 
@@ -53,6 +55,38 @@ def make_half_width(line: str, known: Iterable[str], text: str) -> str | None:
             return None
         written[at] = CONFUSABLES[sign]
     return "".join(written)
+
+
+def restore_blanks(new: str, sent: str, file: str) -> str | None:
+    """Return a line that comes for another with the no-break or wide blanks of the text's line, where SEARCH
+    has usual ones.
+
+    A gap is the text's if all words on one side of it stay; if there are as many words, and one stays, all
+    gaps are. None if it cannot be told which gap of the new line is the text's.
+    """
+    of_new, of_sent, of_file = (_GAP.split(line.strip(BLANKS)) for line in (new, sent, file))
+    if len(of_sent) != len(of_file):
+        return new
+    more, count = len(of_new) - len(of_sent), len(of_sent)
+    left, right = _count_equal(of_sent, of_new), count - _count_equal(of_sent[::-1], of_new[::-1])
+    is_aligned = not more and (left > 0 or right < count)
+    for at in range(1, count, 2):
+        if of_file[at] == of_sent[at] or not _SPECIAL & {*of_file[at]}:
+            continue
+        if more and right <= at < left:
+            return None
+        there = at if at < left or is_aligned else at + more
+        if (at < left or at >= right or is_aligned) and of_new[there] == of_sent[at]:
+            of_new[there] = of_file[at]
+    body = "".join(of_new)
+    start = len(new) - len(new.lstrip(BLANKS))
+    return new[:start] + body + new[start + len(new.strip(BLANKS)) :]
+
+
+def _count_equal(one: Sequence[str], two: Sequence[str]) -> int:
+    """Return how many items are equal from the start on."""
+    pairs = enumerate(zip(one, two, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(two)))
 
 
 def build_plain_sign(sign: str) -> re.Pattern[str]:

@@ -314,6 +314,8 @@ class FakeGitHubApi:
     def _run_graphql(self, who: Identity, asked: ForgeRequest) -> ForgeResponse:
         query = str(asked.json["query"])
         values: dict[str, Any] = asked.json.get("variables") or {}
+        if "viewer" in query:
+            return ForgeResponse(body={"data": {"viewer": {"login": who.login}}})
         if "userContentEdits" in query:
             item = self._state.get_issue(values["number"])
             history = {

@@ -83,7 +83,7 @@ def review(
     if pr is not None:
         if branch or diff or base:
             raise UsageError("--pr says all of the change", hint="leave the branch, --diff and --base out")
-        _review_pull_request(pr, _open_api(forge, forge_url), given, post=post, as_json=as_json)
+        review_pull_request(pr, open_review_api(forge, forge_url), given, post=post, as_json=as_json)
         return
     if post or forge:
         raise UsageError("--post and --forge need --pr NUMBER")
@@ -93,7 +93,12 @@ def review(
     _print_review(found, change, as_json=as_json)
 
 
-def _open_api(forge: tuple[str, str] | None, url: str) -> ReviewApi:
+def open_review_api(forge: tuple[str, str] | None, url: str) -> ReviewApi:
+    """Return the API of a forge that reviews can be written to.
+
+    Raises:
+        UsageError: there is none, or a token or library is missing.
+    """
     from kakite.agent.forges.factory import open_github_api, open_gitlab_api
 
     match forge:
@@ -108,9 +113,7 @@ def _open_api(forge: tuple[str, str] | None, url: str) -> ReviewApi:
             )
 
 
-def _review_pull_request(
-    number: int, api: ReviewApi, given: GivenFlags, *, post: bool, as_json: bool
-) -> None:
+def review_pull_request(number: int, api: ReviewApi, given: GivenFlags, *, post: bool, as_json: bool) -> None:
     """Review a pull request and print that; with ``post`` also write it there, unless this head has one."""
     from kakite.agent.forges.reviews import has_review
     from kakite.agent.review.source import open_pull_request

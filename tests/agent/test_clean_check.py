@@ -107,7 +107,7 @@ async def run_checked(
     plan = {"goal": "a is 2", "steps": ["edit"], "title": "Make a 2", "check": check}
     every = ({"say": json.dumps(plan)}, command("echo 2 > a"), *turns, *[DONE] * 12)
     task, parts = parts_of(place, remote, *every, kind=kind, environ=environ)
-    return await run_task(task, parts(None))
+    return await run_task(replace(task, max_turns=len(turns) + 4), parts(None))  # checked twice at most
 
 
 def assert_not_checked(run: RunState) -> None:

@@ -1012,6 +1012,26 @@ def test_a_diff_that_ends_inside_its_last_hunk_is_refused(body: str, end: str) -
     assert refused.value.code == "marker_sequence"
 
 
+_HUNK = "@@ -{at},7 +{at},7 @@\n a\n b\n c\n-d{at}\n+D{at}\n e\n f\n g\n"
+
+
+@given(st.integers(1, 4), st.data())
+def test_a_diff_with_right_counts_is_read_only_if_all_its_changes_can_be_there(
+    hunks: int, data: st.DataObject
+) -> None:
+    """At most what git keeps below a change may be missing; without a hunk above, counts mean nothing."""
+    kept, missing = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 6))
+    count = 2 + kept + missing
+    last = f"@@ -90,{count} +90,{count} @@\n a\n-b\n+B\n" + " c\n" * kept
+    whole = "".join(_HUNK.format(at=10 * at) for at in range(1, hunks))
+    reply = f"--- a/x\n+++ b/x\n{whole}{last}"
+    if hunks > 1 and missing and kept + missing > 3:
+        with pytest.raises(FormatError, match="the rest of the hunk"):
+            parse(reply, "udiff")
+    else:
+        assert len(parse(reply, "udiff")) == hunks
+
+
 @pytest.mark.parametrize("body", [" a\n-b\n+B\n c\n", " a\n-b\n+B\n"])
 def test_a_hunk_whose_counts_are_wrong_is_read(body: str) -> None:
     for counts in ("-1,9 +1,9" if body.endswith(" c\n") else "-1,2 +1,9", "-1,1 +1,1", "-1 +1"):

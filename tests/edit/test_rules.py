@@ -131,6 +131,11 @@ def test_exact_fragments_land_whatever_their_form(text: str, search: str, replac
     assert written(text, search, replace) == text.replace(search, replace)
 
 
+def test_new_lines_with_all_blanks_stand_above_a_fragment_that_lost_some() -> None:
+    text, search = "f()\n      a = 1\n", "     a = 1\n"
+    assert written(text, search, f"      b = 2\n{search}") == "f()\n      b = 2\n      a = 1\n"
+
+
 @pytest.mark.parametrize(
     ("text", "search", "new", "stands"),
     [
@@ -745,6 +750,16 @@ def test_only_the_files_own_line_numbers_are_taken_off(
     assert (found.text if isinstance(found, Result) else None) == expected
 
 
+@given(st.integers(1, 200), st.sampled_from(["", "    ", "\t"]), st.sampled_from([" | ", "→", ": ", "\t"]))
+def test_new_lines_with_blanks_for_a_line_number_are_refused(number: int, indent: str, mark: str) -> None:
+    """They are at the column that the line has behind its number, or much deeper: nothing tells which."""
+    text = "other\n" * (number - 1) + f"{indent}old(1)\n"
+    search = f"{number}{mark}{indent}old(1)\n"
+    replace = " " * len(f"{number}{mark}") + f"{indent}new(1)\n"
+    assert written(text, search, replace) in {"<near_miss>", "<indentation_unclear>"}
+    assert written(text, search, f"{indent}new(1)\n") == "other\n" * (number - 1) + f"{indent}new(1)\n"
+
+
 def test_line_numbers_pick_one_of_equal_lines() -> None:
     assert written("a\nb\na\nc\n", "3 | a\n", "3 | x\n") == "a\nb\nx\nc\n"
 
@@ -964,6 +979,48 @@ def test_a_comment_that_comes_beside_code_that_stays_lands(rng: random.Random, c
 )
 def test_honest_comments_and_code_with_dots_land(search: str, replace: str) -> None:
     assert written(search, search, replace) == replace
+
+
+# --- 2: new lines may have lost blanks as well
+
+
+@given(randoms, st.data())
+def test_new_lines_that_may_have_lost_their_blanks_with_the_first_are_refused(
+    rng: random.Random, data: st.DataObject
+) -> None:
+    lines = program(rng).lines
+    at = data.draw(st.integers(0, len(lines) - 2))
+    first, second = lines[at : at + 2]
+    assume(first.startswith(" ") and second.startswith(" "))
+    new = data.draw(st.sampled_from(["new()", "if new():\n  go()"]))
+    text, bare = "".join(f"{line}\n" for line in lines), first.lstrip()
+    assume(f"\n{bare}\n{second}\n" not in text)
+    edit = {"search": f"{bare}\n{second}\n", "replace": f"{bare}\n{new}\n{second}\n", "whole_lines": True}
+    assert written(text, **edit) in {"<indentation_unclear>", "<near_miss>"}  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "replace", "expected"),
+    [
+        # the others at the depth at which the first one was sent
+        (
+            "t(\n    a\n);\n\nu(\n    b\n",
+            "  a\n);\n\nu(\n",
+            "  a\n);\n\nv(\n  c\n);\n\nu(\n",
+            "<indentation_unclear>",
+        ),
+        # a line of SEARCH is as deep
+        ("f:\n    a\n  c\n", "a\n  c\n", "a\n  b\n  c\n", "f:\n    a\n  b\n  c\n"),
+        # new lines above have their blanks, SEARCH has not
+        ("f(\n  a,\n  c,\n)\n", " c,\n)\n", "  b,\n c,\n)\n", "f(\n  a,\n  b,\n  c,\n)\n"),
+        ("f()\n      a = 1\n", "     a = 1\n", "      b = 2\n     a = 1\n", "<indentation_unclear>"),
+        # all of SEARCH lost them, and the new line may have them
+        ("x = [\n    a,\n    # b\n    d,\n", "a,\n# b\n", "a,\n# b\n    c,\n", "<indentation_unclear>"),
+        ("f:\n    if a:\n    d\n", "if a:\n", "if a:\n    c\n", "f:\n    if a:\n        c\n    d\n"),
+    ],
+)
+def test_new_lines_below_one_that_lost_blanks(text: str, search: str, replace: str, expected: str) -> None:
+    assert written(text, search, replace, whole_lines=True) == expected
 
 
 # --- 8: a SEARCH of whole lines that ends inside a line is stale

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from kakite.edit.formats.format_error import make_format_error
@@ -16,7 +17,13 @@ from kakite.edit.formats.target_file import TargetFileTracker, is_fence, is_path
 from kakite.edit.types import CreateFile, DeleteFile, Edit, MoveFile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kakite.edit.types import Operation
+
+
+_CONTEXT = 3
+"""How many lines a hunk keeps above and below a change, if nobody asks for more."""
 
 
 @dataclass(slots=True)
@@ -52,13 +59,25 @@ class Hunk:
         return bool(self.lines) and not self.lines[-1]
 
     @property
-    def is_cut_off(self) -> bool:
-        """Whether a reply ends too early here: both counts say more, by other numbers, and no line
-        is kept below.
-        """
+    def missing(self) -> tuple[int, int]:
+        """How many old and new lines it has less than its counts say."""
         signs = [line[:1] for line in self._body]
         old, new = (sum(sign != other for sign in signs) for other in "+-")
-        return signs[-1:] in (["+"], ["-"]) and 0 < self.counts[0] - old != self.counts[1] - new > 0
+        return self.counts[0] - old, self.counts[1] - new
+
+    def is_cut_off(self, *, are_counts_right: bool) -> bool:
+        """Tell whether a reply ends too early here: both counts say more, and not only lines that are kept.
+
+        They do if they say more by other numbers, and no line is kept below. Where the counts of the hunks
+        above are right, they also do if more would be kept below the last change than git keeps.
+        """
+        old, new = self.missing
+        if min(old, new) <= 0 or not self._body:
+            return False
+        above, below = (_count_kept(lines) for lines in (self._body, reversed(self._body)))
+        if not are_counts_right:
+            return old != new and not below
+        return old != new or old + below > max(_CONTEXT, above)
 
     def _mark_open(self) -> None:
         last = self.lines[-1][:1] if self.lines else ""
@@ -102,6 +121,11 @@ class Hunk:
             must_exist=not search.strip(),
             whole_lines=True,
         )
+
+
+def _count_kept(lines: Iterable[str]) -> int:
+    """Return how many lines are kept before one that is removed or added."""
+    return sum(1 for _ in takewhile(lambda line: line[:1] not in {"+", "-"}, lines))
 
 
 def _join_lines(lines: list[str], *, is_open: bool) -> str:
@@ -313,6 +337,9 @@ class UnifiedReader:
         self._mentioned: tuple[str, ...] = ()
         self._held: str | None = None
         """A line ``--- …``, until the next one tells whether it is a header."""
+        self._are_counts_right = False
+        """Whether there are hunks above this one, and each has as many lines as it says."""
+        self._hunks = 0
 
     @property
     def is_outside(self) -> bool:
@@ -349,7 +376,7 @@ class UnifiedReader:
         """
         if self._held is not None and (self._hunk is None or not self._hunk.try_add(self._held)):
             raise make_format_error("udiff", number, "", "`+++ path/of/file`")
-        if self._hunk is not None and self._hunk.is_cut_off:
+        if self._hunk is not None and self._hunk.is_cut_off(are_counts_right=self._are_counts_right):
             raise make_format_error("udiff", number, "", "the rest of the hunk, as its counts say")
         return self._finish_file(number)
 
@@ -450,6 +477,8 @@ class UnifiedReader:
             return []
         if not hunk.lines:
             raise make_format_error("udiff", number, "", "lines below `@@`", "bad_content")
+        self._are_counts_right = hunk.missing == (0, 0) and (self._are_counts_right or not self._hunks)
+        self._hunks += 1
         file = self._file
         file.hunks += 1
         if file.kind == "delete":

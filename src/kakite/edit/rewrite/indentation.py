@@ -90,6 +90,9 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
         return None
     if _has_indent_of_file(view, place, search, lines):
         return "\n".join(lines)
+    if _is_blank_lost(place, search, lines):
+        sent, of = search.lines[0], place.missing + search.lines[0]
+        return "\n".join(of if line == sent else line for line in lines)
     if len(search.solid[0]) == 1 and _goes_on_comment(lines):
         return "\n".join(place.missing + line if line.strip(BLANKS) else line for line in lines)
     if lines[0] == search.lines[0] and _ends_comment(view, place, lines[0]):
@@ -182,6 +185,16 @@ def _would_mix_blanks(view: IndexedText, place: MatchLocation, lines: Sequence[s
     if has_both and any(line.startswith("  ") for line in lines[1:]):
         return True  # what is indented by blanks is of another block
     return place.missing.endswith(" ") and any(line.startswith("\t") for line in lines[1:])
+
+
+def _is_blank_lost(place: MatchLocation, search: TextBlock, lines: Sequence[str]) -> bool:
+    """Tell whether SEARCH lost some of its blanks, and comes again as it was sent below new lines that begin
+    with all of them.
+    """
+    sent = search.lines[0]
+    own = split_indent(sent)[0]
+    is_below = lines[0] != sent and lines.count(sent) == 1
+    return bool(own) and is_below and split_indent(lines[0])[0] == place.missing + own
 
 
 def _goes_on_comment(lines: Sequence[str]) -> bool:
@@ -410,7 +423,9 @@ def _list_readings(place: MatchLocation, search: TextBlock, lines: Sequence[str]
     if is_there or (lines[0].startswith(missing) and not first.startswith(missing)):
         yield list(lines)  # SEARCH alone lost the indentation
     if is_one:  # further lines of SEARCH show the columns that are meant
-        yield [missing + line if line.strip(BLANKS) else line for line in lines]
+        *above, last = [missing + line if line.strip(BLANKS) else line for line in lines]
+        has_more = place.ends_inside and bool(lines[-1])  # its blanks stand before what is behind the place
+        yield [*above, missing + lines[-1] if has_more else last]
     elif first in lines[1:]:  # what comes before the first line of SEARCH is indented as that is
         last = lines.index(first)
         yield [missing + line if line and at <= last else line for at, line in enumerate(lines)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace as with_fields
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import TYPE_CHECKING, Literal
 from unicodedata import is_normalized, normalize
 
@@ -26,13 +26,13 @@ from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize_text
 from kakite.edit.matching.exact import is_inside_word
 from kakite.edit.matching.location import TextBlock
-from kakite.edit.rewrite.indent_shift import get_column, split_indent
+from kakite.edit.rewrite.indent_shift import get_column, is_comment, split_indent
 from kakite.edit.rewrite.indentation import (
     can_fit,
     find_indent_source,
     read_whole,
 )
-from kakite.edit.rewrite.line_syntax import begins_block
+from kakite.edit.rewrite.line_syntax import CLOSER, begins_block, can_continue_deeper
 from kakite.edit.rewrite.literals import find_literals
 from kakite.edit.rewrite.typography import Typography, build_plain_sign, make_half_width, restore_blanks
 from kakite.edit.source_text import LINE_END, collect_line_ends, split_lines
@@ -371,7 +371,30 @@ def _move(
         return AmbiguousReplacementError(new[0])
     if form == "file":
         return list(new)
+    if shift.kind == "add" and _may_stand_as_in_file(sent, new, shift.blanks):
+        return AmbiguousReplacementError(new[0])
     return as_sent
+
+
+def _may_stand_as_in_file(sent: Sequence[str], new: Sequence[str], blanks: str) -> bool:
+    """Tell whether new lines beside one of SEARCH have the file's indentation already: they are deeper by
+    just what SEARCH lacks, no line of SEARCH is as deep, and the one above opens nothing.
+    """
+    known, solid = set(sent), [line for line in new if line.strip(BLANKS)]
+    depths = {split_indent(line)[0] for line in sent if line.strip(BLANKS)}
+    above = list(takewhile(lambda line: line not in known, solid))
+    if 0 < len(above) < len(solid) and len(depths) == 1:
+        first = solid[len(above)]
+        file = blanks + split_indent(first)[0]
+        if split_indent(above[0])[0] == file and not CLOSER.match(first.strip(BLANKS)):
+            return all(line.startswith(file) for line in above)
+    return any(
+        head in known
+        and split_indent(line)[0] not in depths
+        and split_indent(line)[0] == blanks + split_indent(head)[0]
+        and (is_comment(head) or not can_continue_deeper(head, line))
+        for head, line in pairwise(solid)
+    )
 
 
 def _indent_like_text(
@@ -441,14 +464,30 @@ def _move_first(
     lost = place.shift.first
     if lost is None or not new or not new[0].strip(BLANKS):
         return list(new)
-    moved = [lost + new[0], *new[1:]]
-    if split_indent(new[0])[0] == lost + split_indent(sent[0])[0]:
-        return list(new)
-    if split_indent(new[0])[0] != split_indent(sent[0])[0]:
+    of = lost + sent[0]
+    if split_indent(new[0])[0] == split_indent(of)[0]:  # new ones above it have lost nothing
+        return [of if line == sent[0] else line for line in new]
+    if split_indent(new[0])[0] != split_indent(sent[0])[0] or _has_lost_more(sent, new, of):
         return AmbiguousReplacementError(new[0])
-    of, has_whole = lost + sent[0], lost + sent[0] in new[1:] and new[0] != sent[0]
+    moved = [lost + new[0], *new[1:]]
+    has_whole = of in new[1:] and new[0] != sent[0]
     is_whole = has_whole and not can_fit(view, place, moved, of) and can_fit(view, place, new, of)
     return list(new) if is_whole else moved
+
+
+def _has_lost_more(sent: Sequence[str], new: Sequence[str], of: str) -> bool:
+    """Tell whether lines of REPLACE may have lost blanks with its first one: new ones right below that are
+    left of it in the file, or others at the depth at which it was sent. Not where they replace a line at
+    their column, or stand above one that is not at the margin.
+    """
+    old, further = ([line for line in lines[1:] if line.strip(BLANKS)] for lines in (sent, new))
+    group = list(takewhile(lambda line: line not in old, further))
+    gone = takewhile(lambda line: line not in further, old)
+    columns = {*map(get_column, gone), *(filter(None, map(get_column, further[len(group) :][:1])))}
+    if any(get_column(line) < get_column(of) and get_column(line) not in columns for line in group):
+        return True
+    depth = get_column(sent[0])
+    return 0 < depth in set(map(get_column, further)) - set(map(get_column, old))
 
 
 def _restore_characters(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ def act(
     told: Any,
     *,
     workspace: Path | None = None,
-    **more: str,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Step]:
     environ = build_github_environment(fake, folder, event, actor, told)
     values = {
@@ -95,7 +96,7 @@ def test_a_pull_request_is_reviewed_by_the_bases_rules_and_its_own_settings_have
         pull = fake.state.open_pull("Divide", by="ann", head="topic", base="main")
         place = check_out(fake, "topic", tmp_path)
         more = {"KAKITE_CONFIG": "kakite.yaml"}
-        done = act(fake, model, tmp_path, "pull_request", "ann", pull_request(), workspace=place, **more)
+        done = act(fake, model, tmp_path, "pull_request", "ann", pull_request(), workspace=place, more=more)
     assert [(each.name, each.code) for each in done] == [(name, 0) for name in STEPS], done
     assert [(each.author, each.path, each.line) for each in pull.notes] == [
         (BOT, "a.py", 2),
@@ -133,7 +134,7 @@ def test_who_starts_a_job_again_must_be_allowed_to_as_well(tmp_path: Path) -> No
         fake.repository.commit(CHANGED, "Divide", branch="topic")
         fake.state.open_pull("Divide", by="ann", head="topic", base="main")
         more = {"GITHUB_TRIGGERING_ACTOR": "mallory"}
-        done = act(fake, model, tmp_path, "pull_request", "ann", pull_request(), **more)
+        done = act(fake, model, tmp_path, "pull_request", "ann", pull_request(), more=more)
     assert "`mallory` has no write access" in done[0].told
 
 
@@ -170,7 +171,7 @@ def test_an_issue_becomes_a_pull_request_and_no_command_can_find_the_key(tmp_pat
         issue = fake.state.open_issue("Look around", "Please.", by="ann")
         fake.state.label(issue, "kakite", by="ann")
         more = {"KAKITE_SETUP": "off", "KAKITE_SANDBOX": "bubblewrap"}
-        done = act(fake, model, tmp_path, "issues", "ann", {"action": "labeled"}, **more)
+        done = act(fake, model, tmp_path, "issues", "ann", {"action": "labeled"}, more=more)
         assert [(each.name, each.code) for each in done] == [(name, 0) for name in STEPS], done
         (pull,) = fake.state.pulls
         assert pull.pull is not None
@@ -188,8 +189,8 @@ def test_an_issue_becomes_a_pull_request_and_no_command_can_find_the_key(tmp_pat
 def test_a_key_in_the_environment_and_commands_without_a_sandbox_are_refused(tmp_path: Path) -> None:
     with forge(tmp_path) as fake, answering({}, key=KEY) as model:
         told = {"action": "labeled"}
-        first = act(fake, model, tmp_path / "a", "issues", "ann", told, OPENAI_API_KEY=KEY)
-        second = act(fake, model, tmp_path / "b", "issues", "ann", told, KAKITE_SANDBOX="local")
+        first = act(fake, model, tmp_path / "a", "issues", "ann", told, more={"OPENAI_API_KEY": KEY})
+        second = act(fake, model, tmp_path / "b", "issues", "ann", told, more={"KAKITE_SANDBOX": "local"})
         other = act(fake, model, tmp_path / "c", "push", "ann", told)
     assert (first[-2].code, "key_in_environment" in first[-2].told) == (2, True)
     assert (second[-2].code, "ci_sandbox" in second[-2].told) == (2, True)

@@ -236,14 +236,14 @@ class FakeGitLabApi:
         refs: dict[str, str] = self._bodies.build_diff_refs(item) or {}
         pull, repository = require_pull(item), self._bodies.repository
         shown = parse_diff(repository.git("diff", f"refs/heads/{pull.base}...refs/heads/{pull.head}"))
-        file, line = shown.find(position["new_path"]), position["new_line"]
+        file = shown.find(position["new_path"])
+        line: int = position["new_line"]
         hunk = file.find_hunk(line, line) if file else None
-        known = hunk is not None and file is not None
+        wanted: dict[str, object] | None = None
         if hunk is not None and file is not None:
-            wanted = {**refs, "old_path": file.old_path or file.path}
-            wanted_line = hunk.old_lines[line - hunk.start]
-            known = position.get("old_line") == wanted_line and wanted.items() <= position.items()
-        if not known:
+            old_line = hunk.old_lines[line - hunk.start]
+            wanted = {**refs, "old_path": file.old_path or file.path, "old_line": old_line}
+        if wanted is None or any(position.get(name) != value for name, value in wanted.items()):
             said = 'Bad request - Note {:line_code=>["can\'t be blank", "must be a valid line code"]}'
             raise ForgeRefusal(400, said)
 

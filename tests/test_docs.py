@@ -31,6 +31,7 @@ PAGES: Mapping[str, Sequence[str]] = {
     "acp": ("editors",),
     "agent": ("agent-reference", "agent-web"),
     "chat": ("chat",),
+    "ci": ("ci",),
     "collab": ("collab",),
     "debate": ("debate", "debate-server"),
     "doctor": ("install", "sandbox"),

@@ -43,9 +43,10 @@ class Answering:
         if status := self.before(words, number):
             return status, openai_format.build_error("scripted failure", "api_error", None)
         turn = self.scripts[words][number]
-        return 200, openai_format.build_completion(
-            ReachedTurn(number=replies + 1, turn=turn), str(body["model"])
-        )
+        reached, model = ReachedTurn(number=replies + 1, turn=turn), str(body["model"])
+        if body.get("stream"):
+            return 200, b"".join(openai_format.stream(reached, model, body))
+        return 200, openai_format.build_completion(reached, model)
 
 
 def _cut_short(message: Any) -> bool:
@@ -54,9 +55,9 @@ def _cut_short(message: Any) -> bool:
 
 @contextmanager
 def answering(
-    scripts: Mapping[str, Sequence[Mapping[str, Any]]], host: str = "127.0.0.1"
+    scripts: Mapping[str, Sequence[Mapping[str, Any]]], host: str = "127.0.0.1", key: str = ""
 ) -> Generator[Answering]:
-    """Serve these scripts as long as the block lasts."""
+    """Serve these scripts as long as the block lasts; with ``key`` only to who sends it."""
     known = Answering(scripts)
 
     class Answer(BaseHTTPRequestHandler):
@@ -64,10 +65,14 @@ def answering(
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            status, said = known.reply(body)
-            data = json.dumps(said).encode()
+            if key and self.headers["authorization"] != f"Bearer {key}":
+                status, said = 401, openai_format.build_error("wrong key", "invalid_request_error", None)
+            else:
+                status, said = known.reply(body)
+            is_stream = isinstance(said, bytes)
+            data = said if is_stream else json.dumps(said).encode()
             self.send_response(status)
-            self.send_header("content-type", "application/json")
+            self.send_header("content-type", "text/event-stream" if is_stream else "application/json")
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

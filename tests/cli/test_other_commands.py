@@ -34,6 +34,7 @@ def test_the_version_is_told(tmp_path: Path) -> None:
                 "review",
                 "debate",
                 "collab",
+                "ci",
                 "sandbox",
                 "install",
                 "models",

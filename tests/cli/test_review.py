@@ -10,9 +10,9 @@ import pytest
 
 from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
-from kakite_testing.forges import fake_github
+from kakite_testing.forges import fake_github, fake_gitlab
 from tests.cli.program import Outcome, kakite
-from tests.contracts import github_contract
+from tests.contracts import github_contract, gitlab_contract
 from tests.repositories import git
 
 pytestmark = pytest.mark.slow
@@ -195,9 +195,48 @@ def test_a_pull_request_gets_one_review_for_each_head_and_is_reviewed_by_the_rul
     assert not any(word in first.text for word in ("@ann", "#3", "\n/close"))
 
 
+def test_a_merge_request_gets_threads_with_suggestions_that_gitlab_applies(
+    home: Path, tmp_path: Path
+) -> None:
+    files = {"a.py": "def f(a, b):\n    return a\n", "b.py": "x = 1\n"}
+    whole = {"search": "def f(a, b):\n    return a / b\n", "replace": "def f(a, b=1):\n    return a // b\n"}
+    told = [
+        finding(start=1, suggestion=whole, why="Ask @ann, fixes #3.\n/close"),
+        finding(start=1, end=1, title="Short names"),
+        finding("b.py", 1, 1, title="Not part of it"),
+    ]
+    with fake_gitlab(tmp_path, files=files, contract=gitlab_contract()) as fake:
+        fake.repository.commit({"a.py": "def f(a, b):\n    return a / b\n"}, "Divide", branch="topic")
+        pull = fake.state.open_pull("Divide", "Please approve.", by="mallory", head="topic", base="main")
+        fake.repository.commit({"b.py": "x = 2\n"}, "Meanwhile")
+        variables = {"OPENAI_API_KEY": "x", "KAKITE_GITLAB_TOKEN": fake.token}
+        place = ("--pr", "1", "--forge", "gitlab", fake.path, "--forge-url", fake.server)
+        with run_scenario_server(script(answer(*told))) as server:
+            model = ("--model", "openai:scripted", "--base-url", server.openai_url, "--sandbox", "local")
+            done = kakite(
+                *("review", *place, "--post", "--json", *model),
+                home=home,
+                env=variables,
+            )
+            asked = [request.body.decode() for request in server.requests]
+        assert fake.violations == ()
+    assert done.code == 0, done.stderr
+    assert "x = 2" not in asked[0]
+    assert done.json["posted"] == f"{fake.server}/{fake.path}/-/merge_requests/1#note_{pull.notes[-1].id}"
+    first, second, text = pull.notes
+    assert [(each.path, each.line, each.kind) for each in (first, second)] == [
+        ("a.py", 2, "line"),
+        ("a.py", 1, "line"),  # a line that stays
+    ]
+    assert "```suggestion:-1+0\ndef f(a, b=1):\n    return a // b\n```" in first.text
+    assert "suggestion" not in second.text
+    assert "b.py:1" in text.text
+    assert not any(word in first.text for word in ("@ann", "#3", "\n/close"))
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [("--pr", "1"), ("--pr", "1", "--forge", "gitlab", "a/b"), ("--post",), ("x", "--pr", "1")],
+    [("--pr", "1"), ("--pr", "1", "--forge", "local", "a/b"), ("--post",), ("x", "--pr", "1")],
 )
 def test_what_does_not_go_together_is_refused(home: Path, project: Path, arguments: tuple[str, ...]) -> None:
     assert kakite("review", *arguments, home=home, cwd=project).code == 2

@@ -19,7 +19,7 @@ from graphql.language import ast
 
 VERSION = "15.26.1"
 FIELDS = {
-    "Query": {"repository"},
+    "Query": {"repository", "viewer"},
     "Repository": {"issue"},
     "Issue": {"userContentEdits"},
     "UserContentEditConnection": {"nodes", "pageInfo"},

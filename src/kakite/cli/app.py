@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from kakite import __version__
-from kakite.cli import acp, collab, doctor, edit, history, models, review, sandbox, serve
+from kakite.cli import acp, ci, collab, doctor, edit, history, models, review, sandbox, serve
 from kakite.cli.agent import run
 from kakite.cli.chat import command as chat
 from kakite.cli.debate import command as debate
@@ -49,7 +49,7 @@ class RootGroup(_OrderedGroup):
     """``kakite`` itself."""
 
     first = (
-        *("edit", "chat", "acp", "serve", "host", "agent", "review", "debate", "collab", "sandbox"),
+        *("edit", "chat", "acp", "serve", "host", "agent", "review", "debate", "collab", "ci", "sandbox"),
         *("install", "models", "undo", "history", "doctor"),
     )
     other_names: ClassVar[Mapping[str, str]] = {
@@ -124,6 +124,7 @@ app = typer.Typer(
 app.add_typer(run.app, name="agent", cls=AgentGroup)
 app.add_typer(debate.app, name="debate")
 app.add_typer(edit.app, name="edit", cls=edit.EditGroup)
+app.add_typer(ci.app, name="ci")
 app.add_typer(commands.app, name="host", cls=HostGroup)
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(history.app, name="history")

@@ -47,9 +47,13 @@ PullRequest = Annotated[
 ]
 Place = Annotated[
     tuple[str, str] | None,
-    typer.Option("--forge", metavar="KIND PLACE", help="Where the pull request is: github OWNER/NAME."),
+    typer.Option(
+        "--forge",
+        metavar="KIND PLACE",
+        help="Where the pull request is: github OWNER/NAME or gitlab GROUP/NAME.",
+    ),
 ]
-ForgeUrl = Annotated[str, typer.Option(help="Your own server: the address of GitHub's API.")]
+ForgeUrl = Annotated[str, typer.Option(help="Your own server: the address of GitHub's API, or of GitLab.")]
 Post = Annotated[
     bool,
     typer.Option("--post", metavar="", help="Write the review on the pull request, once for each commit."),
@@ -79,8 +83,7 @@ def review(
     if pr is not None:
         if branch or diff or base:
             raise UsageError("--pr says all of the change", hint="leave the branch, --diff and --base out")
-        where = _check_forge(forge)
-        _review_pull_request(pr, where, forge_url, given, post=post, as_json=as_json)
+        review_pull_request(pr, open_review_api(forge, forge_url), given, post=post, as_json=as_json)
         return
     if post or forge:
         raise UsageError("--post and --forge need --pr NUMBER")
@@ -90,20 +93,28 @@ def review(
     _print_review(found, change, as_json=as_json)
 
 
-def _check_forge(forge: tuple[str, str] | None) -> str:
-    if forge is None or forge[0] != "github":
-        raise UsageError(
-            "--pr needs --forge github OWNER/NAME",
-            hint="elsewhere, review the branch, or its diff with --diff",
-        )
-    return forge[1]
+def open_review_api(forge: tuple[str, str] | None, url: str) -> ReviewApi:
+    """Return the API of a forge that reviews can be written to.
+
+    Raises:
+        UsageError: there is none, or a token or library is missing.
+    """
+    from kakite.agent.forges.factory import open_github_api, open_gitlab_api
+
+    match forge:
+        case ("github", path):
+            return open_github_api(path, os.environ, api_url=url)
+        case ("gitlab", path):
+            return open_gitlab_api(path, os.environ, url=url)
+        case _:
+            raise UsageError(
+                "--pr needs --forge github OWNER/NAME or gitlab GROUP/NAME",
+                hint="elsewhere, review the branch, or its diff with --diff",
+            )
 
 
-def _review_pull_request(
-    number: int, place: str, url: str, given: GivenFlags, *, post: bool, as_json: bool
-) -> None:
+def review_pull_request(number: int, api: ReviewApi, given: GivenFlags, *, post: bool, as_json: bool) -> None:
     """Review a pull request and print that; with ``post`` also write it there, unless this head has one."""
-    from kakite.agent.forges.factory import open_github_api
     from kakite.agent.forges.reviews import has_review
     from kakite.agent.review.source import open_pull_request
     from kakite.cli.settings import load_settings
@@ -112,7 +123,6 @@ def _review_pull_request(
         target = await api.fetch_review_target(number)
         return target, await api.fetch_repository(), post and await has_review(api, target)
 
-    api = open_github_api(place, os.environ, api_url=url)
     target, repository, is_reviewed = asyncio.run(look_up())
     if is_reviewed:
         typer.echo(f"{target.head[:12]} of #{number} has a review of Kakite already", err=True)
@@ -133,7 +143,7 @@ async def _post(api: ReviewApi, target: ReviewTarget, found: Review, change: Rev
 
     redact = build_redaction(os.environ).redact
     text = format_review_text(found, change.diff, redact)
-    return await put_review(api, target, text, to_comments(found, change.diff, redact))
+    return await put_review(api, target, text, to_comments(found, change.diff, redact, api.format_suggestion))
 
 
 @contextmanager

@@ -255,6 +255,24 @@ def check_model(spec: str, *, base_url: str | None = None, environ: Mapping[str,
     _find_address(provider, base_url, environ)
 
 
+def find_address(spec: str, base_url: str) -> str:
+    """Return the address of the server that has ``PROVIDER:NAME``; empty: only its library knows it.
+
+    Raises:
+        ModelConfigError: there is no such provider, or the address is none.
+    """
+    return _find_address(_parse_spec(spec)[0], base_url, {})
+
+
+def find_key_variable(spec: str) -> str:
+    """Return the variable that holds the key for ``PROVIDER:NAME``.
+
+    Raises:
+        ModelConfigError: there is no such provider.
+    """
+    return _parse_spec(spec)[0].variables[0]
+
+
 def _parse_spec(spec: str) -> tuple[Provider, str]:
     provider, colon, name = spec.partition(":")
     if not colon or not provider or not name:

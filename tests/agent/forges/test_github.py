@@ -272,3 +272,11 @@ def test_a_task_that_was_locked_out_goes_on_once_the_token_is_valid_again(
         return tuple([each.answer for each in said] for said in found)  # pyright: ignore[reportReturnType] - two
 
     assert asyncio.run(answers()) == (["more"], [])
+
+
+def test_the_token_of_a_job_of_github_actions_works_and_knows_its_own_comments(fake: FakeGitHub) -> None:
+    bot = "github-actions[bot]"
+    fake.state.people[bot] = "write"
+    forge = github(fake, fake.access.grant(bot, installation=True))
+    asyncio.run(forge.check())
+    assert asyncio.run(forge.get_account()) == bot

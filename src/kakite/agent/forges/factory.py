@@ -15,6 +15,7 @@ from kakite.installation import get_extra_install_command
 if TYPE_CHECKING:
     from kakite.agent.forges.github import GitHubApi
     from kakite.agent.forges.github_session import GitHubApp
+    from kakite.agent.forges.gitlab import GitLabApi
     from kakite.agent.forges.rest import RestForge
 
 GITHUB_TOKEN: Final = "KAKITE_GITHUB_TOKEN"  # noqa: S105 - a name
@@ -59,20 +60,29 @@ def open_github_api(path: str, environ: Mapping[str, str], *, api_url: str = "")
 def open_gitlab(path: str, environ: Mapping[str, str], *, url: str = "") -> RestForge:
     """Return a project on GitLab.
 
+    Args and errors: as ``open_gitlab_api``.
+    """
+    from kakite.agent.forges.rest import RestForge
+
+    return RestForge(open_gitlab_api(path, environ, url=url))
+
+
+def open_gitlab_api(path: str, environ: Mapping[str, str], *, url: str = "") -> GitLabApi:
+    """Return the API of a project on GitLab.
+
     Args:
         path: ``group/name``, with all groups between.
         environ: holds ``KAKITE_GITLAB_TOKEN``.
         url: the address of the server, if it is not gitlab.com.
 
     Raises:
-        UsageError: as ``open_github``.
+        UsageError: as ``open_github_api``.
     """
     _require_library("gitlab")
     _require_path(path, rf"{_PART}(?:/{_PART})+", "group/name")
     from kakite.agent.forges.gitlab import URL, GitLabApi
-    from kakite.agent.forges.rest import RestForge
 
-    return RestForge(GitLabApi(path, _read_token(environ, GITLAB_TOKEN), url=_check_address(url or URL)))
+    return GitLabApi(path, _read_token(environ, GITLAB_TOKEN), url=_check_address(url or URL))
 
 
 def _read_app(environ: Mapping[str, str]) -> GitHubApp | None:

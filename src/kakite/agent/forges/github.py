@@ -32,7 +32,7 @@ from kakite.agent.forges.rest import (
     parse_time,
     to_repository,
 )
-from kakite.agent.forges.reviews import ReviewComment, ReviewTarget
+from kakite.agent.forges.reviews import ReviewComment, ReviewTarget, format_suggestion_block
 
 API_URL: Final = "https://api.github.com"
 _FORGE: Final = "GitHub"
@@ -46,6 +46,7 @@ _REFUSALS: Final[Mapping[str, ForgeCode]] = {
 # Three kinds of things have numbers of their own.
 _REMARK: Final = "remark-"
 _REVIEW: Final = "review-"
+_VIEWER: Final = "query { viewer { login } }"
 _EDITS: Final = """
 query($owner: String!, $name: String!, $number: Int!, $after: String) {
   repository(owner: $owner, name: $name) {
@@ -108,6 +109,9 @@ class GitHubApi:
         """Return the name of the token's account, or of the App's."""
         if self._session.is_app:
             return f"{await self.client.run_exclusive(self._session.get_slug)}[bot]"
+        if self._session.is_installation:
+            # REST tells an installation nothing of itself.
+            return await self.client.retry(lambda: self._query_graphql(_VIEWER, {}, _parse_viewer))
         return await self.client.get("/user", lambda body: str(body["login"]))
 
     async def find_obstacle(self) -> str:
@@ -115,9 +119,12 @@ class GitHubApi:
         return await self.client.get(self._root, _parse_obstacle)
 
     async def check_token(self) -> bool | None:
-        """Return whether an App may do what is needed; None for a token of a person."""
+        """Return whether an App may do what is needed; None for a token of a person.
+
+        GitHub tells no rights of a token that a job of GitHub Actions was given: it refuses what is too much.
+        """
         if not self._session.is_app:
-            return None
+            return True if self._session.is_installation else None
         rights = await self.client.run_exclusive(self._session.get_permissions)
         return all(rights.get(each) == "write" for each in _RIGHTS)
 
@@ -202,6 +209,11 @@ class GitHubApi:
     async def fetch_review_target(self, number: int) -> ReviewTarget:
         """Return a pull request with its commits."""
         return await self.client.get(f"{self._root}/pulls/{number}", _parse_review_target)
+
+    def format_suggestion(self, start: int, end: int, lines: Sequence[str]) -> str:
+        """Return the block that the page offers to apply to the lines of its remark."""
+        del start, end
+        return format_suggestion_block("suggestion", lines)
 
     async def create_review(self, target: ReviewTarget, text: str, remarks: Sequence[ReviewComment]) -> str:
         """Write a review that neither approves nor blocks, with all its remarks, in one request."""
@@ -294,6 +306,10 @@ def _parse_edits(data: Any) -> tuple[list[IssueEvent], str | None]:
     page = edits["pageInfo"]
     found = [_to_event(each["editor"], each["editedAt"]) for each in edits["nodes"]]
     return found, str(page["endCursor"]) if page["hasNextPage"] else None
+
+
+def _parse_viewer(data: Any) -> str:
+    return str(data["viewer"]["login"])
 
 
 def _parse_login(user: Any) -> str:

@@ -67,6 +67,8 @@ class GitHubSession:
         self._between_writes = between_writes
         self._token = access.value if isinstance(access, GitHubToken) else ""
         self._expires = float("inf") if self._token else 0.0
+        self.is_installation = self._token.startswith("ghs_")
+        """Whether the token is an installation's that others asked for, as a job of GitHub Actions has."""
         self._rights: dict[str, str] = {}
         self._requester: Requester | None = None
 

@@ -22,7 +22,7 @@ from kakite.agent.forges.base import (
     Repository,
 )
 from kakite.agent.forges.gitlab_session import GitLabSession
-from kakite.agent.forges.http_client import ForgeClient, RetryPolicy, ignore
+from kakite.agent.forges.http_client import ApiRequest, ForgeClient, RetryPolicy, ignore, make_forge_error
 from kakite.agent.forges.rest import (
     GHOST,
     FoundRequest,
@@ -34,6 +34,7 @@ from kakite.agent.forges.rest import (
     parse_time,
     to_repository,
 )
+from kakite.agent.forges.reviews import ReviewComment, ReviewTarget, format_suggestion_block
 
 URL: Final = "https://gitlab.com"
 DRAFT_PREFIX: Final = "Draft: "
@@ -41,6 +42,8 @@ DRAFT_PREFIX: Final = "Draft: "
 _FORGE: Final = "GitLab"
 _DEVELOPER: Final = 30
 """The lowest level of access that may push."""
+_MOST_ABOVE: Final = 100
+"""Lines above its own that a suggestion may replace."""
 # GitLab notes these itself, in these words, whatever the language of the one who did it.
 _REVISED: Final = re.compile(r"changed (?:the )?(?:title|description)\b|marked the (?:checklist|task)")
 _IS_DRAFT: Final = re.compile(r"(?:\s*(?:draft:|\[draft\]|\(draft\)))+\s*", re.IGNORECASE)
@@ -187,6 +190,39 @@ class GitLabApi:
         """Return the notes of people below a merge request and beside its lines."""
         return await self.list_comments("request", number)
 
+    async def fetch_review_target(self, number: int) -> ReviewTarget:
+        """Return a merge request with its commits, which GitLab may need a moment to know."""
+        place = f"{self._root}/merge_requests/{number}"
+        return await self.client.retry(lambda: self.client.get(place, _parse_review_target))
+
+    def format_suggestion(self, start: int, end: int, lines: Sequence[str]) -> str:
+        """Return the block that the page offers to apply to the remark's line and those above it.
+
+        Empty if there are too many, or if a line could end the block for what looks for quick actions, which
+        knows only fences of three letters.
+        """
+        if end - start > _MOST_ABOVE or any(each.lstrip().startswith("```") for each in lines):
+            return ""
+        return format_suggestion_block(f"suggestion:-{end - start}+0", lines)
+
+    async def create_review(self, target: ReviewTarget, text: str, remarks: Sequence[ReviewComment]) -> str:
+        """Write each remark as a thread beside its line, and the text as a note after all of them."""
+        for each in remarks:
+            await self._create_discussion(target, each)
+        return await self.save_comment("request", target.request.number, None, text)
+
+    async def _create_discussion(self, target: ReviewTarget, remark: ReviewComment) -> None:
+        place = f"{self._root}/merge_requests/{target.request.number}/discussions"
+        wanted = {"body": remark.text, "position": _to_position(target, remark)}
+        try:
+            await self.client.write("POST", place, ignore, wanted)
+        except ForgeError as error:
+            if error.code != "forge_rejected":
+                raise
+            # GitLab shows no such line, as of a file whose changes it does not show at all.
+            marker, _, said = remark.text.partition("\n")
+            await self.client.write("POST", place, ignore, {"body": f"{marker}\n{remark.place}\n\n{said}"})
+
     async def fetch_request(self, number: int) -> FoundRequest:
         """Return a merge request."""
         return await self.client.get(f"{self._root}/merge_requests/{number}", _parse_request)
@@ -291,6 +327,35 @@ def _parse_note(body: Any) -> tuple[Comment, bool]:
         line=None if line is None else int(line),
     )
     return note, bool(body["system"])
+
+
+def _parse_review_target(body: Any) -> ReviewTarget:
+    request, refs = _parse_request(body).request, body["diff_refs"]
+    if not refs or not refs["head_sha"]:
+        asked = ApiRequest(method="GET", path=f"!{request.number}")
+        raise make_forge_error("forge_unavailable", _FORGE, asked, "a merge request that is being prepared")
+    return ReviewTarget(
+        request=request,
+        head=str(refs["head_sha"]),
+        base=str(refs["start_sha"]),
+        reference=f"refs/merge-requests/{request.number}/head",
+        merge_base=str(refs["base_sha"]),
+    )
+
+
+def _to_position(target: ReviewTarget, remark: ReviewComment) -> dict[str, Any]:
+    place: dict[str, Any] = {
+        "position_type": "text",
+        "base_sha": target.merge_base,
+        "start_sha": target.base,
+        "head_sha": target.head,
+        "old_path": remark.old_path or remark.path,
+        "new_path": remark.path,
+        "new_line": remark.end,
+    }
+    if remark.old_line is not None:  # a line that stays is known by both numbers
+        place["old_line"] = remark.old_line
+    return place
 
 
 def _parse_request(body: Any) -> FoundRequest:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -21,6 +23,8 @@ class ReviewTarget:
     """The last commit of the branch that it is to go into."""
     reference: str
     """Where git finds the head in the repository, also that of a fork."""
+    merge_base: str = ""
+    """The commit at which the branch left the other one; empty: the forge does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,12 @@ class ReviewComment:
     """Lines of the new file, from 1."""
     end: int
     text: str
+    old_path: str = ""
+    """The file's path before the change; empty: the same."""
+    old_line: int | None = None
+    """Where the last line stands in the old file; None: it was added."""
+    place: str = ""
+    """The path and the line in words, for where the remark cannot stand beside it."""
 
 
 class ReviewApi(Protocol):
@@ -56,16 +66,32 @@ class ReviewApi(Protocol):
         """Return what was posted below a pull request and beside its lines, the oldest first."""
         ...
 
-    async def create_review(self, target: ReviewTarget, text: str, remarks: Sequence[ReviewComment]) -> str:
-        """Write a review of the target's head, all of it or nothing. Returns its address."""
+    def format_suggestion(self, start: int, end: int, lines: Sequence[str]) -> str:
+        """Return the block that the forge's page offers to apply to these lines; empty: it cannot."""
         ...
+
+    async def create_review(self, target: ReviewTarget, text: str, remarks: Sequence[ReviewComment]) -> str:
+        """Write a review of the target's head: the text last, if not all at once. Returns its address."""
+        ...
+
+
+def format_suggestion_block(info: str, lines: Sequence[str]) -> str:
+    """Return a fenced block in which the lines stand as they are; ``info`` follows the opening fence."""
+    runs = (len(run) for line in lines for run in re.findall("`+", line))
+    fence = "`" * max(3, 1 + max(runs, default=0))
+    return "\n".join([f"{fence}{info}", *lines, fence])
 
 
 async def has_review(api: ReviewApi, target: ReviewTarget) -> bool:
     """Return whether our own account has reviewed this head."""
-    own, key = await api.fetch_account(), _make_key(target)
+    return _make_key(target) in await _list_own_keys(api, target)
+
+
+async def _list_own_keys(api: ReviewApi, target: ReviewTarget) -> frozenset[str]:
+    own = await api.fetch_account()
     remarks = await api.list_remarks(target.request.number)
-    return any(each.author == own and parse_marker(each.text) == key for each in remarks)
+    keys = (parse_marker(each.text) for each in remarks if each.author == own)
+    return frozenset(key for key in keys if key is not None)
 
 
 async def put_review(
@@ -73,18 +99,30 @@ async def put_review(
 ) -> str | None:
     """Write a review, and return its address; None: this head has one of ours already.
 
-    Each text begins with a hidden marker, so that Kakite does not take its own remarks for those of people.
+    Each text begins with a hidden marker, so that Kakite does not take its own remarks for those of people,
+    and writes none of them again where an attempt broke off.
     """
-    marker = format_marker(_make_key(target))
-    marked = [replace(each, text=f"{marker}\n{each.text}") for each in remarks]
+    key = _make_key(target)
+    marked = {_make_remark_key(key, each): each for each in remarks}
 
     async def post() -> str | None:
-        if await has_review(api, target):
+        present = await _list_own_keys(api, target)
+        if key in present:
             return None
-        return await api.create_review(target, f"{marker}\n{text}", marked)
+        missing = [
+            replace(each, text=f"{format_marker(name)}\n{each.text}")
+            for name, each in marked.items()
+            if name not in present
+        ]
+        return await api.create_review(target, f"{format_marker(key)}\n{text}", missing)
 
     return await api.client.retry(post)
 
 
 def _make_key(target: ReviewTarget) -> str:
     return f"review/{target.head}"
+
+
+def _make_remark_key(key: str, remark: ReviewComment) -> str:
+    said = f"{remark.path}\0{remark.start}\0{remark.end}\0{remark.text}"
+    return f"{key}/{hashlib.sha256(said.encode(errors='replace')).hexdigest()[:16]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from kakite.agent.forges.reviews import ReviewComment
@@ -12,21 +11,39 @@ from kakite.agent.review.findings import CheckedFinding, Review, Suggestion
 
 Redact = Callable[[str], str]
 """Returns a text without secrets."""
+FormatSuggestion = Callable[[int, int, Sequence[str]], str]
+"""As ``ReviewApi.format_suggestion``."""
 _TITLE = 200  # characters
 _WHY = 4000
 _SHORT = 500
 _BLOCK = 20_000  # of a suggestion; of a longer one the page shows nothing to apply
 
 
-def to_comments(review: Review, diff: Diff, redact: Redact) -> tuple[ReviewComment, ...]:
+def to_comments(
+    review: Review, diff: Diff, redact: Redact, format_suggestion: FormatSuggestion
+) -> tuple[ReviewComment, ...]:
     """Return what stands beside lines of the diff: findings there, and suggestions for lines there."""
     found: list[ReviewComment] = []
     for each in review.findings:
         place = _find_place(each, diff)
         if place is not None:
-            text = _format_remark(each, redact)
-            found.append(ReviewComment(path=each.finding.path, start=place[0], end=place[1], text=text))
+            text = _format_remark(each, redact, format_suggestion)
+            found.append(_to_comment(each.finding.path, *place, text, diff))
     return tuple(found)
+
+
+def _to_comment(path: str, start: int, end: int, text: str, diff: Diff) -> ReviewComment:
+    file = diff.find(path)
+    hunk = file.find_hunk(start, end) if file else None
+    return ReviewComment(
+        path=path,
+        start=start,
+        end=end,
+        text=text,
+        old_path=file.old_path if file else "",
+        old_line=hunk.old_lines[end - hunk.start] if hunk else None,
+        place=format_code_span(f"{path}:{start}", _TITLE),
+    )
 
 
 def format_review_text(review: Review, diff: Diff, redact: Redact) -> str:
@@ -62,25 +79,19 @@ def _find_place(checked: CheckedFinding, diff: Diff) -> tuple[int, int] | None:
     return None if hunk is None else (max(said.start, hunk.start), min(said.end, hunk.end))
 
 
-def _format_remark(checked: CheckedFinding, redact: Redact) -> str:
+def _format_remark(checked: CheckedFinding, redact: Redact, format_suggestion: FormatSuggestion) -> str:
     said = checked.finding
     text = f"**{said.severity}**: {escape_line(redact(said.title), _TITLE)}"
     if said.why.strip():
         text += f"\n\n{format_blockquote(redact(said.why), _WHY)}"
     if not isinstance(checked.suggestion, Suggestion):
         return text
-    block = format_suggestion(checked.suggestion)
-    if checked.is_applicable and len(block) <= _BLOCK and redact(block) == block:
+    suggested = checked.suggestion
+    block = format_suggestion(suggested.start, suggested.end, suggested.lines)
+    if checked.is_applicable and 0 < len(block) <= _BLOCK and redact(block) == block:
         return f"{text}\n\n{block}"
     diff = format_code_block(redact(checked.suggestion.diff), _WHY, "diff")
-    return f"{text}\n\nA change elsewhere, to be made by hand:\n\n{diff}"
-
-
-def format_suggestion(suggestion: Suggestion) -> str:
-    """Return the block that a page offers to apply. Its lines stand in it as they are."""
-    runs = (len(run) for line in suggestion.lines for run in re.findall("`+", line))
-    fence = "`" * max(3, 1 + max(runs, default=0))
-    return "\n".join([f"{fence}suggestion", *suggestion.lines, fence])
+    return f"{text}\n\nA change to be made by hand:\n\n{diff}"
 
 
 def _count(number: int, what: str) -> str:

@@ -146,7 +146,8 @@ def open_pull_request(
                 "the pull request has moved meanwhile", hint="review it again", code="head_moved"
             )
         request = target.request
-        with _open_commits(PersonRepository(mirror.folder, environ), target.head, target.base) as change:
+        start = target.merge_base or target.base  # the head has the former, whatever became of the branch
+        with _open_commits(PersonRepository(mirror.folder, environ), target.head, start) as change:
             yield replace(change, title=request.title, text=request.text)
 
 

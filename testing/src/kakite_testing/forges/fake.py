@@ -156,6 +156,12 @@ class FakeForge:
             method in {"", each.method} and each.path.endswith(ending) for each in list(self.front.asked)
         )
 
+    def publish_heads(self, kind: str) -> None:
+        """Move the references of pull requests to the heads of their branches, as a forge does at once."""
+        for item in self.state.pulls:
+            if item.pull and (head := self.repository.get_head(item.pull.head)):
+                self.repository.git("update-ref", f"refs/{kind}/{item.number}/head", head)
+
     @contextmanager
     def run(self) -> Generator[None]:
         """Answer for as long as the block lasts."""
@@ -186,13 +192,7 @@ class FakeGitHub(FakeForge):
         face = FakeGitHubApi(ground.state, bodies, access)
         outbox = WebhookSender(lambda happening: describe_github(happening, bodies), sign_github)
         super().__init__(ground, face, outbox, access, contract)
-        self.front.before_git = self._publish_heads
-
-    def _publish_heads(self) -> None:
-        """Move the references of pull requests to the heads of their branches, as GitHub does at once."""
-        for item in self.state.pulls:
-            if item.pull and (head := self.repository.get_head(item.pull.head)):
-                self.repository.git("update-ref", f"refs/pull/{item.number}/head", head)
+        self.front.before_git = lambda: self.publish_heads("pull")
 
     @property
     def api_url(self) -> str:
@@ -216,6 +216,7 @@ class FakeGitLab(FakeForge):
         face = FakeGitLabApi(ground.state, bodies, access)
         outbox = WebhookSender(lambda happening: describe_gitlab(happening, bodies), sign_gitlab)
         super().__init__(ground, face, outbox, access, contract)
+        self.front.before_git = lambda: self.publish_heads("merge-requests")
 
 
 @contextmanager

@@ -23,9 +23,8 @@ from kakite_testing.forges.github_json import (
     build_node_id,
     build_user,
     format_time,
-    require_pull,
 )
-from kakite_testing.forges.store import ForgeNote, ForgeState, Item
+from kakite_testing.forges.store import ForgeNote, ForgeState, Item, require_pull
 
 
 class FakeGitHubApi:
@@ -315,6 +314,8 @@ class FakeGitHubApi:
     def _run_graphql(self, who: Identity, asked: ForgeRequest) -> ForgeResponse:
         query = str(asked.json["query"])
         values: dict[str, Any] = asked.json.get("variables") or {}
+        if "viewer" in query:
+            return ForgeResponse(body={"data": {"viewer": {"login": who.login}}})
         if "userContentEdits" in query:
             item = self._state.get_issue(values["number"])
             history = {

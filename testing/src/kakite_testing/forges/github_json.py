@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from kakite_testing.forges.repository import BareRepository
-from kakite_testing.forges.store import ForgeNote, ForgeState, Item, Pull, TimelineEvent, WebhookEvent
+from kakite_testing.forges.store import ForgeNote, ForgeState, Item, TimelineEvent, WebhookEvent
 
 _EVENTS = {"labeled", "unlabeled", "assigned", "unassigned", "renamed", "closed", "reopened", "merged"}
 """Changes that the REST API tells of. Of a changed text it does not."""
@@ -224,13 +224,6 @@ def build_edit_history(item: Item) -> list[dict[str, Any]]:
     nodes = [{"editedAt": format_time(each.at), "editor": {"login": each.actor}} for each in reversed(edited)]
     first = {"editedAt": format_time(item.created), "editor": {"login": item.author}}
     return [*nodes, first] if nodes else []
-
-
-def require_pull(item: Item) -> Pull:
-    """Return what a pull request has beside an issue."""
-    if item.pull is None:
-        raise LookupError(item.number)
-    return item.pull
 
 
 def _is_reported(change: TimelineEvent) -> bool:

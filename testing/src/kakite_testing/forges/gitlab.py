@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kakite.agent.review.diff import parse_diff
 from kakite_testing.forges.access import Access
 from kakite_testing.forges.app import (
     ForgeRefusal,
@@ -17,7 +18,7 @@ from kakite_testing.forges.app import (
     paginate,
 )
 from kakite_testing.forges.gitlab_json import GitLabSerializer, build_user, compute_user_id, format_time
-from kakite_testing.forges.store import ForgeState, Item
+from kakite_testing.forges.store import ForgeState, Item, require_pull
 
 
 class FakeGitLabApi:
@@ -86,6 +87,7 @@ class FakeGitLabApi:
             build_route(f"get {request}", self._restrict_to_project(self._get_merge_request)),
             build_route(f"put {request}", self._restrict_to_project(self._edit_merge_request), "write"),
             *self._build_note_routes(request, self._state.get_pull),
+            build_route(f"post {request}/discussions", self._restrict_to_project(self._create_discussion)),
         ]
 
     def _build_note_routes(self, place: str, find: Callable[[int], Item]) -> list[Route]:
@@ -219,6 +221,31 @@ class FakeGitLabApi:
         if told.get("state_event") == "close":
             self._state.close(item, by=who.login)
         return ForgeResponse(body=self._bodies.build_merge_request(item))
+
+    def _create_discussion(self, who: Identity, asked: ForgeRequest, number: str) -> ForgeResponse:
+        """Begin a thread, beside a line only if the diff shows it so."""
+        item, told = self._state.get_pull(int(number)), asked.json
+        place: dict[str, Any] = {}
+        if position := told.get("position"):
+            self._refuse_position(item, position)
+            place = {"kind": "line", "path": position["new_path"], "line": position["new_line"]}
+        note = self._state.comment(item, told["body"], by=who.login, **place)
+        return ForgeResponse(status=201, body=self._bodies.build_discussion(item, note))
+
+    def _refuse_position(self, item: Item, position: dict[str, Any]) -> None:
+        refs: dict[str, str] = self._bodies.build_diff_refs(item) or {}
+        pull, repository = require_pull(item), self._bodies.repository
+        shown = parse_diff(repository.git("diff", f"refs/heads/{pull.base}...refs/heads/{pull.head}"))
+        file = shown.find(position["new_path"])
+        line: int = position["new_line"]
+        hunk = file.find_hunk(line, line) if file else None
+        wanted: dict[str, object] | None = None
+        if hunk is not None and file is not None:
+            old_line = hunk.old_lines[line - hunk.start]
+            wanted = {**refs, "old_path": file.old_path or file.path, "old_line": old_line}
+        if wanted is None or any(position.get(name) != value for name, value in wanted.items()):
+            said = 'Bad request - Note {:line_code=>["can\'t be blank", "must be a valid line code"]}'
+            raise ForgeRefusal(400, said)
 
     def _paginate(
         self, asked: ForgeRequest, items: Sequence[Any], *, newest_first: bool = False

@@ -85,7 +85,25 @@ class GitLabSerializer:
             "target_branch": pull.base,
             "source_project_id": 1,
             "sha": self.repository.get_head(pull.head),
+            "diff_refs": self.build_diff_refs(item),
         }
+
+    def build_diff_refs(self, item: Item) -> dict[str, str] | None:
+        """Return the commits that places in the diff are told by; None where a branch is gone."""
+        pull = item.pull
+        assert pull is not None
+        head, start = self.repository.get_head(pull.head), self.repository.get_head(pull.base)
+        if head is None or start is None:
+            return None
+        base = self.repository.git("merge-base", start, head)
+        return {"base_sha": base, "head_sha": head, "start_sha": start}
+
+    def build_discussion(self, item: Item, note: ForgeNote) -> dict[str, Any]:
+        """Return a thread that begins with this note."""
+        begun = self.build_note(item, note) | {
+            "type": "DiffNote" if note.kind == "line" else "DiscussionNote"
+        }
+        return {"id": f"{note.id:040x}", "individual_note": False, "notes": [begun]}
 
     def build_note(self, item: Item, note: ForgeNote) -> dict[str, Any]:
         """Return a comment, or a remark beside a line."""

@@ -97,6 +97,13 @@ class WebhookEvent:
     label: str | None = None
 
 
+def require_pull(item: Item) -> Pull:
+    """Return what a pull request has beside an issue."""
+    if item.pull is None:
+        raise LookupError(item.number)
+    return item.pull
+
+
 class ForgeState:
     """One repository's issues and pull requests."""
 

@@ -1,0 +1,1 @@
+"""What Kakite is asked to do by a job of GitHub Actions or GitLab CI, and who asks."""

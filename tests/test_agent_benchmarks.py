@@ -1,0 +1,183 @@
+"""The adapters to benchmarks of coding agents, each on three small instances of its own form."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
+from tests.bounds import WITHIN
+from tests.cli.program import environment
+from tests.cli.test_agent_run import calls, done, edit, script
+from tests.engines import Engine, import_tiny_image
+from tests.repositories import git
+
+pytestmark = pytest.mark.slow
+
+AGENT = Path(__file__).parents[1] / "benchmarks" / "agent"
+PROGRAMS = ("sh", "cat", "grep", "ls", "ps", "sleep", "mkdir", "chmod", "chown", "touch", "id")
+PLAN = {
+    "say": '{"goal": "it greets", "steps": ["edit"], "title": "Greet", "check": "grep -q world greet.py"}'
+}
+SOLVED = (PLAN, edit(), done())
+NAMES = ("Tiny__greet-1", "Tiny__greet-2", "Tiny__greet-3")
+
+
+def start(name: str, *words: str, home: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(AGENT / name), *words],
+        env=environment(home, OPENAI_API_KEY="key", **(env or {})),
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def bench(name: str, *words: str, home: Path, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Run a benchmark to its end; return its exit code, and what it printed."""
+    with start(name, *words, home=home, env=env) as running:
+        out, err = running.communicate(timeout=300)
+    return running.returncode, out + err
+
+
+def read_lines(file: Path, key: str = "instance_id") -> dict[str, Any]:
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return {each[key]: each for each in lines}
+
+
+def write_lines(file: Path, lines: Iterable[object]) -> Path:
+    file.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "person"
+    folder.mkdir()
+    return folder
+
+
+def make_code(folder: Path) -> str:
+    """Make a repository that does not greet the world; return its commit."""
+    folder.mkdir(parents=True)
+    git(folder, "init", "--quiet")
+    (folder / "greet.py").write_text("def greet():\n    return 'hello'\n", encoding="utf-8")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message=First")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def instances(file: Path, repo: str, commit: str) -> Path:
+    told = "The greeting does not name the world."
+    made = [{"repo": repo, "base_commit": commit, "problem_statement": f"{told} {name}"} for name in NAMES]
+    return write_lines(file, [{"instance_id": name, **each} for name, each in zip(NAMES, made, strict=True)])
+
+
+def applies(patch: str, code: Path) -> str:
+    """Return the file of the code once the patch is applied, as SWE-bench's harness does it."""
+    file = code.parent / "patch"
+    file.write_text(patch, encoding="utf-8")
+    git(code, "apply", str(file))
+    try:
+        return (code / "greet.py").read_text(encoding="utf-8")
+    finally:
+        git(code, "reset", "--quiet", "--hard")
+
+
+def test_instances_in_their_images_become_predictions_and_a_broken_one_stops_no_other(
+    docker: Engine, home: Path, tmp_path: Path
+) -> None:
+    commit = make_code(tmp_path / "tiny" / "testbed")
+    import_tiny_image(docker, "tiny-swe:1", tmp_path / "tiny", PROGRAMS)
+    for name in (NAMES[0], NAMES[2]):
+        docker("tag", "tiny-swe:1", f"tiny/{name.replace('__', '_1776_').lower()}:1")
+    listed = instances(tmp_path / "instances.jsonl", "tiny/greet", commit)
+    out = tmp_path / "out"
+    engine = {"DOCKER_HOST": docker.environ["DOCKER_HOST"]}
+
+    def predict(server: ScenarioServer) -> tuple[int, str]:
+        told = ("--model", "openai:scripted", "--image", "tiny/{id}:1", "--out", str(out))
+        more = ("--base-url", server.openai_url, "--sandbox", "local")
+        return bench("swebench.py", str(listed), *told, "--", *more, home=home, env=engine)
+
+    with run_scenario_server(script(*SOLVED, *SOLVED)) as server:
+        code, told = predict(server)
+        assert server.violations == ()
+    assert code == 1, told
+    predictions = read_lines(out / "predictions.jsonl")
+    assert [*predictions] == [NAMES[0], NAMES[2]], told
+    for name, each in predictions.items():
+        assert each == {**each, "instance_id": name, "model_name_or_path": "kakite+openai:scripted"}
+        assert applies(each["model_patch"], tmp_path / "tiny" / "testbed").endswith("'hello, world'\n")
+    results = read_lines(out / "results.jsonl")
+    assert [results[name]["status"] for name in (NAMES[0], NAMES[2])] == ["done", "done"]
+    trajectory = json.loads((out / "trajectories" / f"{NAMES[0]}.json").read_text(encoding="utf-8"))
+    assert (trajectory["extra"]["status"], trajectory["extra"]["doubt"]) == ("done", "")
+    assert not [*(out / "state").rglob("mirror.git")]  # nothing of a run is kept besides
+
+    # The image is there now: this one alone is run.
+    docker("tag", "tiny-swe:1", f"tiny/{NAMES[1].replace('__', '_1776_').lower()}:1")
+    with run_scenario_server(script(*SOLVED)) as server:
+        code, told = predict(server)
+        assert len(server.requests) == 3
+    assert code == 0, told
+    assert {*read_lines(out / "predictions.jsonl")} == {*NAMES}
+
+
+def test_instances_without_an_image_are_cloned_at_their_commit_and_go_on_after_an_interruption(
+    home: Path, tmp_path: Path
+) -> None:
+    code = tmp_path / "greet"
+    commit = make_code(code)
+    (code / "greet.py").write_text("the solution of tomorrow\n", encoding="utf-8")
+    git(code, "commit", "--quiet", "--all", "--message=Second")
+    listed = instances(tmp_path / "instances.jsonl", str(code), commit)
+    out = tmp_path / "out"
+
+    def words(server: ScenarioServer) -> tuple[str, ...]:
+        told = ("--clone", "--model", "openai:scripted", "--out", str(out))
+        return str(listed), *told, "--", "--base-url", server.openai_url, "--sandbox", "local"
+
+    look = calls("run_command", {"command": "git log --all --format=%s; git fsck --lost-found"})
+    hangs = {**done(), "pause": WITHIN}
+    with run_scenario_server(script(PLAN, look, edit(), done(), PLAN, hangs)) as server:
+        with start("swebench.py", *words(server), home=home) as running:
+            assert running.stdout is not None
+            while NAMES[0] not in (line := running.stdout.readline()):
+                assert line, running.communicate(timeout=WITHIN)[1]
+            running.send_signal(signal.SIGTERM)
+            told = running.communicate(timeout=WITHIN)[1]
+            assert "begin again" in told
+            assert running.returncode == 1
+        seen = json.loads(server.requests[2].body)["messages"]
+    [looked] = [each["content"] for each in seen if each["role"] == "tool"]
+    assert NAMES[0] in looked  # the one commit that there is
+    assert "Second" not in looked
+    assert [*read_lines(out / "predictions.jsonl")] == [NAMES[0]]
+    with (out / "predictions.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write('{"instance_id": "Tiny__gr')  # as power fails
+    with run_scenario_server(script(*SOLVED, *SOLVED)) as server:
+        code_of, told = bench("swebench.py", *words(server), home=home)
+        assert len(server.requests) == 6
+    assert code_of == 0, told
+    predictions = read_lines(out / "predictions.jsonl")
+    assert [*predictions] == [*NAMES]
+    git(code, "checkout", "--quiet", commit)
+    for each in predictions.values():
+        assert applies(each["model_patch"], code).endswith("'hello, world'\n")
+
+
+def test_a_line_that_is_no_instance_is_named(home: Path, tmp_path: Path) -> None:
+    listed = write_lines(tmp_path / "instances.jsonl", [{"instance_id": "a__b-1"}])
+    code, told = bench("swebench.py", str(listed), "--out", "o", "--model", "openai:m", home=home)
+    assert code == 1
+    assert "instance 1 has no problem_statement" in told

@@ -16,6 +16,7 @@ from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import environment
 from tests.cli.test_agent_run import calls, done, edit, script
+from tests.conftest import image_name
 from tests.engines import Engine, import_tiny_image
 from tests.repositories import git
 
@@ -181,3 +182,112 @@ def test_a_line_that_is_no_instance_is_named(home: Path, tmp_path: Path) -> None
     code, told = bench("swebench.py", str(listed), "--out", "o", "--model", "openai:m", home=home)
     assert code == 1
     assert "instance 1 has no problem_statement" in told
+
+
+TESTS_OF_EXERCISE = """\
+import unittest
+
+from {name} import add
+
+
+class AddTest(unittest.TestCase):
+    def test_numbers(self):
+        self.assertEqual(add(1, 2), 3)
+
+    def test_words(self):
+        self.assertEqual(add("a", "b"), "a b")
+"""
+RIGHT = "def add(a, b):\n    return a + b if isinstance(a, int) else f'{a} {b}'\n"
+
+
+def make_exercise(root: Path, name: str) -> None:
+    """Make an exercise in the form of aider's benchmark."""
+    folder = root / "python/exercises/practice" / name
+    files = {
+        ".docs/instructions.md": f"# Instructions\n\nAdd two things in {name}.\n",
+        ".docs/instructions.append.md": "# More\n\nWords have a blank between them.\n",
+        ".meta/config.json": json.dumps(
+            {
+                "files": {
+                    "solution": [f"{name}.py"],
+                    "test": [f"{name}_test.py"],
+                    "example": [".meta/example.py"],
+                }
+            }
+        ),
+        ".meta/example.py": RIGHT,
+        f"{name}.py": "def add(a, b):\n    pass\n",
+        f"{name}_test.py": TESTS_OF_EXERCISE.format(name=name),
+    }
+    for path, text in files.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+def solve(name: str, new: str) -> dict[str, Any]:
+    return edit("def add(a, b):\n    pass\n", new, f"{name}.py")
+
+
+def test_exercises_are_tried_twice_with_tests_that_the_model_sees_only_when_they_fail(
+    docker: Engine, home: Path, tmp_path: Path
+) -> None:
+    for name in ("first", "second", "third"):
+        make_exercise(tmp_path / "exercises", name)
+    plan = {"say": '{"goal": "it adds", "steps": ["edit"], "title": "Add", "check": ""}'}
+    half = "def add(a, b):\n    return a + b\n"
+    cheat = {"command": "create", "path": "third_test.py", "file_text": "", "overwrite": True}
+    looked = calls("run_command", {"command": "ls -A; ls -A /; git log --format=%s"})
+    turns = [
+        *(plan, solve("first", RIGHT), done()),
+        *(plan, looked, edit("no such text", "x", "second.py"), solve("second", half), done()),
+        {"expect": {"last_contains": ["AssertionError: 'ab' != 'a b'"]}, **plan},
+        *(edit(half, RIGHT, "second.py"), done()),
+        *(plan, solve("third", half), done()),
+        *(plan, calls("text_editor", cheat), done()),
+    ]
+    out = tmp_path / "out"
+    words = (str(tmp_path / "exercises"), "--out", str(out), "--model", "openai:scripted")
+    with run_scenario_server(script(*turns)) as server:
+        more = ("--", "--base-url", server.openai_url, "--sandbox", "local")
+        code, told = bench(
+            "polyglot.py",
+            *(*words, "--image", image_name("base"), *more),
+            home=home,
+            env={"DOCKER_HOST": docker.environ["DOCKER_HOST"]},
+        )
+        assert server.violations == (), told
+        asked = [request.json["messages"] for request in server.requests]
+    assert code == 0, told
+    results = read_lines(out / "results.jsonl", "exercise")
+    assert {
+        name: (each["passed"], each["edits"], each["malformed_edits"]) for name, each in results.items()
+    } == {
+        "python/first": ([True], 1, 0),
+        "python/second": ([False, True], 3, 1),
+        "python/third": ([False, False], 2, 0),
+    }
+    assert [each["requests"] for each in results.values()] == [3, 8, 6]
+    for line in (
+        *("exercises:              3", "passed in try 1:        33.3%", "passed in try 1 or 2:   66.7%"),
+        *("all edits well-formed:  66.7% of the exercises", "well-formed edits:      83.3% of 6"),
+    ):
+        assert line in told
+    assert "Words have a blank between them." in str(asked[0])
+    [seen] = [each["content"] for each in asked[5] if each["role"] == "tool"]
+    assert "second.py" in seen
+    assert not {word for word in ("second_test", ".meta", ".docs") if word in seen}
+    assert json.loads((out / "trajectories/python-second.json").read_text(encoding="utf-8"))["steps"]
+    assert not docker.ours()
+
+    # All is done: nothing is run again.
+    code, told = bench("polyglot.py", *words, "--image", "none", home=home)
+    assert (code, "3 of them done already" in told) == (0, True), told
+
+
+def test_a_folder_without_exercises_is_refused(home: Path, tmp_path: Path) -> None:
+    words = ("--out", "o", "--model", "openai:m", "--image", "i")
+    for more in ((), ("--languages", "cobol")):
+        code, told = bench("polyglot.py", str(tmp_path), *words, *more, home=home)
+        assert code == 2
+        assert "has no exercises" in told or "no tests are known for cobol" in told

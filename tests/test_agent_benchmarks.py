@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from scripts.environment import follow
 
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import environment
 from tests.cli.test_agent_run import calls, done, edit, script
 from tests.conftest import image_name
-from tests.engines import Engine, import_tiny_image
+from tests.engines import ROOT, Engine, import_tiny_image
+from tests.packaging.index import pack
 from tests.repositories import git
 
 pytestmark = pytest.mark.slow
@@ -246,6 +253,7 @@ def test_exercises_are_tried_twice_with_tests_that_the_model_sees_only_when_they
         *(plan, solve("third", half), done()),
         *(plan, calls("text_editor", cheat), done()),
     ]
+    before = docker.ours()
     out = tmp_path / "out"
     words = (str(tmp_path / "exercises"), "--out", str(out), "--model", "openai:scripted")
     with run_scenario_server(script(*turns)) as server:
@@ -278,7 +286,7 @@ def test_exercises_are_tried_twice_with_tests_that_the_model_sees_only_when_they
     assert "second.py" in seen
     assert not {word for word in ("second_test", ".meta", ".docs") if word in seen}
     assert json.loads((out / "trajectories/python-second.json").read_text(encoding="utf-8"))["steps"]
-    assert not docker.ours()
+    assert docker.ours() == before
 
     # All is done: nothing is run again.
     code, told = bench("polyglot.py", *words, "--image", "none", home=home)
@@ -291,3 +299,136 @@ def test_a_folder_without_exercises_is_refused(home: Path, tmp_path: Path) -> No
         code, told = bench("polyglot.py", str(tmp_path), *words, *more, home=home)
         assert code == 2
         assert "has no exercises" in told or "no tests are known for cobol" in told
+
+
+def harbor_commands() -> Any:
+    """Return the module of the command lines for Harbor, as Harbor finds it: by its file."""
+    spec = importlib.util.spec_from_file_location("harbor_commands", AGENT / "harbor_commands.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def make_wheels(folder: Path) -> str:
+    """Put this checkout's wheel into a folder, and what it needs, as it is installed here."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    (ours,) = folder.glob("kakite-*.whl")
+    for _, one in follow([Requirement("kakite[agent]")]):
+        if one.name != "kakite":
+            pack(folder, one.name, importlib.metadata.version(one.name), whole=True)
+    return ours.name
+
+
+def make_task(folder: Path, instruction: str, base: str, setup: str, judge: str) -> Path:
+    """Make a task in Harbor's form."""
+    files = {
+        "task.toml": 'version = "1.0"\n\n[agent]\ntimeout_sec = 120.0\n',
+        "instruction.md": instruction,
+        "environment/Dockerfile": f"FROM {base}\nUSER root\nWORKDIR /app\nRUN {setup}\n",
+        "tests/test.sh": f"cd /app; if {judge}; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n",
+    }
+    for path, text in files.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return folder
+
+
+@dataclass(frozen=True)
+class HarborTrial:
+    """A container of a task in which commands are run as Harbor runs them."""
+
+    engine: Engine
+    name: str
+
+    def exec(self, command: str, *options: str) -> str:
+        return self.engine("exec", *options, self.name, "sh", "-c", command)
+
+
+@contextmanager
+def harbor_trial(engine: Engine, image: str) -> Generator[HarborTrial]:
+    name = f"trial-{image.partition(':')[0].replace('/', '-')}"
+    keep = ("--entrypoint", "sh", image, "-c", "while read -r _; do :; done")
+    host = ("--user", "root", "--network", "host")
+    engine("run", "--detach", "--interactive", *host, "--name", name, *keep)
+    try:
+        yield HarborTrial(engine, name)
+    finally:
+        engine("rm", "--force", name)
+
+
+def install_for_harbor(docker: Engine, commands: Any, wheels: Path) -> str:
+    """Install Kakite in a container as its agent of Harbor does it; return an image of that."""
+    ours = make_wheels(wheels)
+    # With an index pip takes versions that fit Debian's Python; here are those of this environment alone.
+    settings = ("PIP_NO_INDEX=1", "PIP_FIND_LINKS=/installed-agent", "PIP_IGNORE_REQUIRES_PYTHON=1")
+    offline = [word for each in settings for word in ("--env", each)]
+    command = commands.build_install_command(f"kakite[agent] @ file:///installed-agent/{ours}")
+    with harbor_trial(docker, image_name("base")) as trial:
+        docker("cp", str(wheels), f"{trial.name}:/installed-agent")
+        assert importlib.metadata.version("kakite") in trial.exec(command, *offline)
+        docker("commit", trial.name, "harbor-base:1")
+    return "harbor-base:1"
+
+
+def test_tasks_of_harbor_are_worked_on_by_the_command_lines_that_its_agent_gives(
+    docker: Engine, tmp_path: Path
+) -> None:
+    commands = harbor_commands()
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    base = install_for_harbor(docker, commands, wheels)
+    greeting = 'It\'s to greet the world: $(see) "greet.py".'
+    prepared = "echo \"hello = 'hello'\" > greet.py && git init -q"
+    tasks = [
+        make_task(tmp_path / "hello", "Write it to hello.txt.", base, "true", "grep -qx hello hello.txt"),
+        make_task(tmp_path / "greet", greeting, base, prepared, "grep -q 'hello, world' greet.py"),
+        make_task(tmp_path / "hard", "-- Prove it.", base, "true", "test -e proof"),
+    ]
+    created = {"command": "create", "path": "hello.txt", "file_text": "hello\n"}
+    turns = [
+        *(calls("text_editor", created), done(usage={"input": 900, "output": 30})),
+        {"expect": {"last_contains": [greeting]}, **edit()},
+        *(calls("run_command", {"command": "cat greet.py; pwd; echo $OPENAI_API_KEY"}), done()),
+        {"say": "I cannot prove it."},
+    ]
+    rewards: list[str] = []
+    used: list[Mapping[str, Any]] = []
+    with run_scenario_server(script(*turns)) as server:
+        options = (("base_url", server.openai_url), ("budget_usd", 3))
+        for task in tasks:
+            image = f"harbor-{task.name}:1"
+            docker("build", "--tag", image, str(task / "environment"))
+            instruction = (task / "instruction.md").read_text(encoding="utf-8")
+            with harbor_trial(docker, image) as trial:
+                trial.exec("mkdir -p /logs/agent /logs/verifier")
+                line = commands.build_run_command(instruction, "openai/scripted", options)
+                trial.exec(line, "--env", "OPENAI_API_KEY=key-of-a-person")
+                docker("cp", str(task / "tests"), f"{trial.name}:/tests")
+                trial.exec("sh /tests/test.sh")
+                rewards.append(trial.exec("cat /logs/verifier/reward.txt"))
+                trajectory = json.loads(trial.exec("cat /logs/agent/trajectory.json"))
+                used.append(commands.read_usage(trajectory))
+                assert instruction in trajectory["steps"][0]["message"]
+                assert "turn_ended" in trial.exec("cat /logs/agent/kakite.jsonl")
+        assert server.violations == ()
+        assert "key-of-a-person" not in str([request.json for request in server.requests])
+    assert rewards == ["1", "1", "0"]
+    assert (used[0]["n_input_tokens"], used[0]["n_output_tokens"]) == (900, 30)
+
+    # What fails from outside is an error for Harbor, and told.
+    with harbor_trial(docker, base) as trial:
+        line = commands.build_run_command("Greet", "nobody/nothing", ())
+        told = trial.exec(f"(\n{line}) 2>&1; echo code $?").splitlines()
+    assert told[-1] == "code 2"
+    assert "nobody" in "".join(told)
+
+
+def test_models_are_named_as_harbor_or_kakite_does() -> None:
+    commands = harbor_commands()
+    assert commands.name_model("openrouter/qwen/qwen3") == "openrouter:qwen/qwen3"
+    assert commands.name_model("openai:gpt-5") == "openai:gpt-5"
+    assert commands.name_keys("google/gemini-3") == ("GOOGLE_API_KEY", "GEMINI_API_KEY")

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import importlib.util
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from acp.helpers import text_block
+from acp.stdio import spawn_agent_process
 from packaging.requirements import Requirement
 from scripts.environment import follow
 
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import environment
+from tests.cli.test_acp import Editor
 from tests.cli.test_agent_run import calls, done, edit, script
 from tests.conftest import image_name
 from tests.engines import ROOT, Engine, import_tiny_image
@@ -53,7 +57,7 @@ def start(name: str, *words: str, home: Path, env: Mapping[str, str] | None = No
 def bench(name: str, *words: str, home: Path, env: Mapping[str, str] | None = None) -> tuple[int, str]:
     """Run a benchmark to its end; return its exit code, and what it printed."""
     with start(name, *words, home=home, env=env) as running:
-        out, err = running.communicate(timeout=300)
+        out, err = running.communicate(timeout=600)
     return running.returncode, out + err
 
 
@@ -316,7 +320,7 @@ def make_wheels(folder: Path) -> str:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=300)
     (ours,) = folder.glob("kakite-*.whl")
-    for _, one in follow([Requirement("kakite[agent]")]):
+    for _, one in follow([Requirement("kakite[agent,acp]")]):
         if one.name != "kakite":
             pack(folder, one.name, importlib.metadata.version(one.name), whole=True)
     return ours.name
@@ -360,33 +364,70 @@ def harbor_trial(engine: Engine, image: str) -> Generator[HarborTrial]:
         engine("rm", "--force", name)
 
 
-def install_for_harbor(docker: Engine, commands: Any, wheels: Path) -> str:
-    """Install Kakite in a container as its agent of Harbor does it; return an image of that."""
+@pytest.fixture(scope="module")
+def harbor_base(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An image in which Kakite is installed as its agent of Harbor does it."""
+    wheels = tmp_path_factory.mktemp("wheels")
     ours = make_wheels(wheels)
     # With an index pip takes versions that fit Debian's Python; here are those of this environment alone.
     settings = ("PIP_NO_INDEX=1", "PIP_FIND_LINKS=/installed-agent", "PIP_IGNORE_REQUIRES_PYTHON=1")
     offline = [word for each in settings for word in ("--env", each)]
-    command = commands.build_install_command(f"kakite[agent] @ file:///installed-agent/{ours}")
+    requirement = f"kakite[agent,acp] @ file:///installed-agent/{ours}"
     with harbor_trial(docker, image_name("base")) as trial:
-        docker("cp", str(wheels), f"{trial.name}:/installed-agent")
-        assert importlib.metadata.version("kakite") in trial.exec(command, *offline)
+        docker("cp", f"{wheels}/.", f"{trial.name}:/installed-agent")
+        told = trial.exec(harbor_commands().build_install_command(requirement), *offline)
+        assert importlib.metadata.version("kakite") in told
         docker("commit", trial.name, "harbor-base:1")
     return "harbor-base:1"
 
 
-def test_tasks_of_harbor_are_worked_on_by_the_command_lines_that_its_agent_gives(
-    docker: Engine, tmp_path: Path
-) -> None:
+def install_agent(trial: HarborTrial, instruction: str, environ: Sequence[str]) -> None:
+    """Work on a task as `harbor_agent.py` does, which also leaves a trajectory."""
     commands = harbor_commands()
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    base = install_for_harbor(docker, commands, wheels)
+    trial.exec(commands.build_run_command(instruction, "openai/scripted"), *environ)
+    trajectory = json.loads(trial.exec("cat /logs/agent/trajectory.json"))
+    assert instruction in trajectory["steps"][0]["message"]
+    used = commands.read_usage(trajectory)
+    assert (used["n_input_tokens"], used["n_output_tokens"]) in {(900, 30), (0, 0)}
+    assert "turn_ended" in trial.exec("cat /logs/agent/kakite.jsonl")
+
+
+def speak_acp(trial: HarborTrial, instruction: str, environ: Sequence[str]) -> None:
+    """Work on a task as Harbor's client of ACP does, by the entry that the page shows."""
+    page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    local = json.loads(page.partition("```json\n")[2].partition("```")[0])["distribution"]["local"]
+    words = ["openai:scripted" if ":" in word else word for word in local["args"]]
+
+    async def prompt() -> None:
+        client: Any = Editor()
+        path = f"PATH={harbor_commands().HOME}/bin:/usr/bin:/bin"
+        command = ("exec", "--interactive", *environ, "--env", path, trial.name, local["cmd"], *words)
+        async with (
+            asyncio.timeout(WITHIN),
+            spawn_agent_process(client, "/usr/bin/docker", *command, env=dict(trial.engine.environ)) as (
+                connection,
+                _,
+            ),
+        ):
+            await connection.initialize(protocol_version=1)
+            session = await connection.new_session(cwd="/app", mcp_servers=[])
+            await connection.prompt(session_id=session.session_id, prompt=[text_block(instruction)])
+
+    asyncio.run(prompt())
+
+
+@pytest.mark.parametrize("work", [install_agent, speak_acp])
+def test_tasks_of_harbor_are_worked_on_by_an_installed_agent_and_by_acp(
+    work: Callable[[HarborTrial, str, Sequence[str]], None], docker: Engine, harbor_base: str, tmp_path: Path
+) -> None:
     greeting = 'It\'s to greet the world: $(see) "greet.py".'
     prepared = "echo \"hello = 'hello'\" > greet.py && git init -q"
     tasks = [
-        make_task(tmp_path / "hello", "Write it to hello.txt.", base, "true", "grep -qx hello hello.txt"),
-        make_task(tmp_path / "greet", greeting, base, prepared, "grep -q 'hello, world' greet.py"),
-        make_task(tmp_path / "hard", "-- Prove it.", base, "true", "test -e proof"),
+        make_task(
+            tmp_path / "hello", "Write it to hello.txt.", harbor_base, "true", "grep -qx hello hello.txt"
+        ),
+        make_task(tmp_path / "greet", greeting, harbor_base, prepared, "grep -q 'hello, world' greet.py"),
+        make_task(tmp_path / "hard", "-- Prove it.", harbor_base, "true", "test -e proof"),
     ]
     created = {"command": "create", "path": "hello.txt", "file_text": "hello\n"}
     turns = [
@@ -396,35 +437,30 @@ def test_tasks_of_harbor_are_worked_on_by_the_command_lines_that_its_agent_gives
         {"say": "I cannot prove it."},
     ]
     rewards: list[str] = []
-    used: list[Mapping[str, Any]] = []
     with run_scenario_server(script(*turns)) as server:
-        options = (("base_url", server.openai_url), ("budget_usd", 3))
+        told = ("OPENAI_API_KEY=key-of-a-person", f"KAKITE_BASE_URL={server.openai_url}")
+        environ = [word for each in told for word in ("--env", each)]
         for task in tasks:
             image = f"harbor-{task.name}:1"
             docker("build", "--tag", image, str(task / "environment"))
             instruction = (task / "instruction.md").read_text(encoding="utf-8")
             with harbor_trial(docker, image) as trial:
                 trial.exec("mkdir -p /logs/agent /logs/verifier")
-                line = commands.build_run_command(instruction, "openai/scripted", options)
-                trial.exec(line, "--env", "OPENAI_API_KEY=key-of-a-person")
+                work(trial, instruction, environ)
                 docker("cp", str(task / "tests"), f"{trial.name}:/tests")
                 trial.exec("sh /tests/test.sh")
                 rewards.append(trial.exec("cat /logs/verifier/reward.txt"))
-                trajectory = json.loads(trial.exec("cat /logs/agent/trajectory.json"))
-                used.append(commands.read_usage(trajectory))
-                assert instruction in trajectory["steps"][0]["message"]
-                assert "turn_ended" in trial.exec("cat /logs/agent/kakite.jsonl")
         assert server.violations == ()
         assert "key-of-a-person" not in str([request.json for request in server.requests])
     assert rewards == ["1", "1", "0"]
-    assert (used[0]["n_input_tokens"], used[0]["n_output_tokens"]) == (900, 30)
 
-    # What fails from outside is an error for Harbor, and told.
-    with harbor_trial(docker, base) as trial:
-        line = commands.build_run_command("Greet", "nobody/nothing", ())
-        told = trial.exec(f"(\n{line}) 2>&1; echo code $?").splitlines()
-    assert told[-1] == "code 2"
-    assert "nobody" in "".join(told)
+
+def test_what_fails_from_outside_is_an_error_for_harbor(docker: Engine, harbor_base: str) -> None:
+    line = harbor_commands().build_run_command("Greet", "nobody/nothing")
+    with harbor_trial(docker, harbor_base) as trial:
+        said = trial.exec(f"(\n{line}) 2>&1; echo code $?").splitlines()
+    assert said[-1] == "code 2"
+    assert "nobody" in "".join(said)
 
 
 def test_models_are_named_as_harbor_or_kakite_does() -> None:

@@ -3,7 +3,7 @@
     PYTHONPATH=benchmarks/agent harbor run -d terminal-bench@2.0 -a harbor_agent:KakiteAgent \
         -m anthropic/claude-sonnet-4-5 --ak wheel=dist/kakite-0.1.0-py3-none-any.whl
 
-Harbor needs Python 3.12. `--ak` also takes what `harbor_commands.OPTIONS` names, such as `budget_usd=3`.
+Harbor needs Python 3.12. Kakite's settings are variables: `--ae KAKITE_BUDGET_USD=3`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from harbor.agents.capabilities import AgentCapabilities
 from harbor.agents.installed.base import BaseInstalledAgent, with_prompt_template
 from harbor_commands import (
+    FIND_PYTHON,
     HOME,
-    OPTIONS,
     TRAJECTORY,
     build_install_command,
     build_run_command,
@@ -30,7 +30,6 @@ class KakiteAgent(BaseInstalledAgent):
     def __init__(self, *arguments, wheel=None, **named):
         """Take a wheel of Kakite from this machine; without one the package index's is installed."""
         self._wheel = Path(wheel) if wheel else None
-        self._chosen = [(name, named.pop(name)) for name in OPTIONS if name in named]
         super().__init__(*arguments, **named)
 
     @staticmethod
@@ -44,7 +43,9 @@ class KakiteAgent(BaseInstalledAgent):
         return stdout.split()[-1]
 
     async def install(self, environment):
-        await self.ensure_system_dependencies(environment, ("git", "curl", "ca_certificates"))
+        await self.ensure_system_dependencies(environment, ("git",))
+        if (await environment.exec(command=FIND_PYTHON)).return_code:
+            await self.ensure_system_dependencies(environment, ("curl", "ca_certificates"))
         requirement = f"kakite[agent]=={self._version}" if self._version else "kakite[agent]"
         if self._wheel:
             there = f"/installed-agent/{self._wheel.name}"
@@ -60,7 +61,7 @@ class KakiteAgent(BaseInstalledAgent):
         keys = {name: self._get_env(name) for name in name_keys(self.model_name)}
         await self.exec_as_agent(
             environment,
-            command=build_run_command(instruction, self.model_name, self._chosen),
+            command=build_run_command(instruction, self.model_name),
             env={name: value for name, value in keys.items() if value},
         )
 

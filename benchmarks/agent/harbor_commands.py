@@ -12,14 +12,9 @@ LOGS = "/logs/agent"
 """Where Harbor collects what an agent leaves."""
 TRAJECTORY = "trajectory.json"
 UV = "https://astral.sh/uv/install.sh"
-OPTIONS = ("budget_usd", "budget_tokens", "budget_minutes", "effort", "context_tokens", "base_url")
-"""Options of `kakite chat` that a person may give, by their names as arguments."""
 
 
-def build_install_command(requirement):
-    """Return what installs Kakite: into an environment of its own, with uv where no Python is new enough."""
-    return f"""\
-set -eu
+FIND_PYTHON = """\
 python=
 for each in python3.13 python3.12 python3.11 python3; do
   if "$each" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -27,10 +22,21 @@ for each in python3.13 python3.12 python3.11 python3; do
     break
   fi
 done
-if [ -n "$python" ]; then
+[ -n "$python" ]
+"""
+"""Ends with 0 where a Python is new enough."""
+
+
+def build_install_command(requirement):
+    """Return what installs Kakite: into an environment of its own, with uv where no Python is new enough."""
+    return f"""\
+set -u
+if {FIND_PYTHON}then
+  set -e
   "$python" -m venv {HOME}
   {HOME}/bin/pip install --quiet --disable-pip-version-check {quote(requirement)}
 else
+  set -e
   curl -LsSf {UV} | env UV_INSTALL_DIR={HOME}-uv UV_NO_MODIFY_PATH=1 sh
   export UV_PYTHON_INSTALL_DIR={HOME}-python
   {HOME}-uv/uv venv --quiet --python 3.12 {HOME}
@@ -52,16 +58,15 @@ def name_model(model):
     return model if ":" in model.partition("/")[0] else model.replace("/", ":", 1)
 
 
-def build_run_command(instruction, model, options):
+def build_run_command(instruction, model):
     """Return what works on a task in the folder that the container stands in, and writes the trajectory.
 
     The container is the sandbox. That the agent stopped at a limit or did not know how to go on is no error:
     the task's own tests judge what is there. Events are written while they happen: they are there when Harbor
     ends a task that took too long.
     """
-    flags = [part for name, value in options for part in (f"--{name.replace('_', '-')}", str(value))]
     words = ["chat", "-p", "--output", "jsonl", "--sandbox", "local", "--approve", "all"]
-    words += ["--model", name_model(model), *flags, "--", instruction]
+    words += ["--model", name_model(model), "--", instruction]
     return f"""\
 set -u
 mkdir -p {LOGS}

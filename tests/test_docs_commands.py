@@ -212,7 +212,7 @@ def read_yaml(file: Path) -> None:
 
 
 def read_job(found: dict[str, Any]) -> None:
-    """Read a workflow of GitHub or the jobs of GitLab: our parts of them are there, and get what they know."""
+    """Read a workflow of GitHub or a file of GitLab: our parts are there, and get what they know."""
     for included in found.get("include", ()):
         assert (ROOT / included["file"]).is_file()
     steps = [step for job in found.get("jobs", {}).values() for step in job["steps"]]

@@ -64,6 +64,7 @@ BENCHMARKS = (
     Benchmark("workflows", "benchmarks/agent/workflows.py"),
     Benchmark("workflows-temporal", "benchmarks/agent/workflows.py temporal"),
     Benchmark("turns", "benchmarks/agent/turns.py 10 60 120"),
+    Benchmark("tokens", "benchmarks/agent/tokens.py"),
     Benchmark("session", "benchmarks/agent/session.py", ("bwrap",)),
     Benchmark("worker-turns", "benchmarks/agent/worker.py turns 60"),
     Benchmark("worker-turns-temporal", f"benchmarks/agent/worker.py turns {TEMPORAL} 60"),
@@ -90,7 +91,7 @@ def measure(benchmark: Benchmark, run: Run, results: Path, histories: list[Path]
         words += ["--recorded", str(RECORDED)] if RECORDED.exists() else []
         repos = [ROOT, *histories] if histories else []
         words += [word for repo in repos for word in ("--history", str(repo))]
-    if benchmark.name == "turns" and (MINI / ".installed").exists():
+    if benchmark.name in {"turns", "tokens"} and (MINI / ".installed").exists():
         words += ["--mini", str(MINI / "bin" / "python")]
     print(f"== {benchmark.name}: {benchmark.words}", flush=True)
     began = time.monotonic()

@@ -319,6 +319,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
         ("workflows", "workflows-temporal"), "workflow", {"SQLite": "SQLite: ", "Temporal": "Temporal: "}
     ),
     "turns": joined(("turns",), "loop", {f"{count} turns": f"{count} turns, " for count in (10, 60, 120)}),
+    "tokens": simple("tokens", "tokens", "agent"),
     "session": joined(("session",), "a session", {"a turn": ""}),
     "session-rest": joined(
         ("session",), "a session", {"checkpoint": "a checkpoint, ", "start": "", "memory": ""}

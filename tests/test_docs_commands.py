@@ -194,17 +194,33 @@ def test_a_line_that_kakite_would_refuse_is_found(line: str, said: str) -> None:
 
 
 def read_yaml(file: Path) -> None:
-    """Read a file of settings, or a script of a model, as the program does."""
+    """Read a file of settings, a script of a model or a job, as who it is for does."""
     text = file.read_text(encoding="utf-8")
-    if "turns" in yaml.safe_load(text):
+    found = yaml.safe_load(text)
+    if "turns" in found:
         Scenario.parse(text)
+        return
+    if {"jobs", "include"} & {*found}:
+        read_job(found)
         return
     environ = {"KAKITE_CONFIG": str(file), "XDG_CONFIG_HOME": "/nowhere", "ANTHROPIC_API_KEY": "none"}
     settings = load_settings({}, environ)
     for name, given in settings.debate_participants.items():
         create_participant(name, environ, given)
-    for repository in yaml.safe_load(text).get("repositories", ()):
+    for repository in found.get("repositories", ()):
         load_settings({}, environ, repository=repository)
+
+
+def read_job(found: dict[str, Any]) -> None:
+    """Read a workflow of GitHub or a file of GitLab: our parts are there, and get what they know."""
+    for included in found.get("include", ()):
+        assert (ROOT / included["file"]).is_file()
+    steps = [step for job in found.get("jobs", {}).values() for step in job["steps"]]
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    for step in steps:
+        assert {*step["with"]} <= {*inputs}
+        assert {name for name, told in inputs.items() if told.get("required")} <= {*step["with"]}
+    assert steps or found.get("include")
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))

@@ -1,7 +1,7 @@
 """Kakite as an agent of Harbor, which installs it in the container of each task.
 
     PYTHONPATH=benchmarks/agent harbor run -d terminal-bench@2.0 -a harbor_agent:KakiteAgent \
-        -m anthropic/claude-sonnet-4-5 --ak wheel=dist/kakite-0.1.0-py3-none-any.whl
+        -m anthropic/claude-sonnet-5-5 --ak wheel=dist/kakite-0.1.0-py3-none-any.whl
 
 Harbor needs Python 3.12. Kakite's settings are variables: `--ae KAKITE_BUDGET_USD=3`.
 """

@@ -9,8 +9,8 @@ import pytest
 
 from kakite.cli.suggestion_files import MAX_AGE_DAYS, MAX_COUNT, SuggestionFiles
 from kakite.edit import Change, ChangeSet, EditFailure, SourceText
-from kakite.edit.multi_file import FileChange, FilesResult
 from kakite.edit.suggestions.model import BatchSuggestion, SuggestionGoneError, create_suggestion, refuse
+from kakite.edit.types import FileChange, FilesResult
 from tests.cli.program import Outcome, environment, kakite
 from tests.cli.test_edit import block, edit
 

@@ -20,7 +20,6 @@ from kakite.edit import (
     apply,
     apply_to_files,
 )
-from kakite.edit.multi_file import FileChange, FilesResult
 from kakite.edit.suggestions.model import (
     BatchSuggestion,
     FileSuggestion,
@@ -32,6 +31,7 @@ from kakite.edit.suggestions.model import (
     refuse,
     refuse_rest,
 )
+from kakite.edit.types import FileChange, FilesResult
 
 TEXTS = st.text(alphabet="ab\n\r😀é \ud800", max_size=40)
 

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from kakite.edit.errors.render import FieldNames, render_for_model, render_for_person
     from kakite.edit.formats.format_error import FormatError
     from kakite.edit.formats.parser import Parser, parse
-    from kakite.edit.multi_file import FileChange, FilesResult, apply_to_files
+    from kakite.edit.multi_file import apply_to_files
     from kakite.edit.source_text import SourceText
     from kakite.edit.suggestions.model import SuggestionGoneError, accept
     from kakite.edit.types import (
         CreateFile,
         DeleteFile,
         Edit,
+        FileChange,
+        FilesResult,
         Match,
         MatchOptions,
         MoveFile,
@@ -71,8 +73,8 @@ _HOMES = {
     "Edit": "types",
     "EditError": "errors.model",
     "EditFailure": "errors.model",
-    "FileChange": "multi_file",
-    "FilesResult": "multi_file",
+    "FileChange": "types",
+    "FilesResult": "types",
     "FormatError": "formats.format_error",
     "Match": "types",
     "MoveFile": "types",

@@ -77,8 +77,8 @@ class JsonlSession:
         """Return the failures of a text's edits, and remember what they suggest."""
         if not any(failure.suggestion for failure in result.failures):
             return result.failures
-        from kakite.edit.multi_file import FileChange, FilesResult  # only a suggestion needs them
         from kakite.edit.suggestions.model import refuse
+        from kakite.edit.types import FileChange, FilesResult  # only a suggestion needs them
 
         change = FileChange(path="", before=source, after=result.source, result=result)
         refused = refuse({"": source}, FilesResult(files=(change,), failures=result.failures))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +17,8 @@ from kakite.edit.types import (
     CreateFile,
     DeleteFile,
     Edit,
+    FileChange,
+    FilesResult,
     MatchOptions,
     MoveFile,
     Operation,
@@ -26,37 +27,6 @@ from kakite.edit.types import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
-    """The change of one file."""
-
-    path: str
-    """Where it is, or where it is created."""
-    before: SourceText | None
-    """None for a file that is created."""
-    after: SourceText | None
-    """None for a file that is deleted."""
-    to: str = ""
-    """Where it moves; empty if it stays."""
-    result: Result | None = None
-    """How its edits matched; None if it has none."""
-    indices: tuple[int, ...] = ()
-    """Which operations of the batch it comes from."""
-    is_executable: bool = False
-    """Whether a file that is created may be run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesResult:
-    """The result of applying a batch to files."""
-
-    files: tuple[FileChange, ...]
-    """The files that change, in an order in which they can be written one after the other: a file is gone
-    before another one takes its place."""
-    failures: tuple[EditFailure, ...] = ()
-    """What was left out; always empty unless ``partial`` was asked for."""
 
 
 class ExistenceCheck(Protocol):

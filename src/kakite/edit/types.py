@@ -133,6 +133,37 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """The change of one file."""
+
+    path: str
+    """Where it is, or where it is created."""
+    before: SourceText | None
+    """None for a file that is created."""
+    after: SourceText | None
+    """None for a file that is deleted."""
+    to: str = ""
+    """Where it moves; empty if it stays."""
+    result: Result | None = None
+    """How its edits matched; None if it has none."""
+    indices: tuple[int, ...] = ()
+    """Which operations of the batch it comes from."""
+    is_executable: bool = False
+    """Whether a file that is created may be run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesResult:
+    """The result of applying a batch to files."""
+
+    files: tuple[FileChange, ...]
+    """The files that change, in an order in which they can be written one after the other: a file is gone
+    before another one takes its place."""
+    failures: tuple[EditFailure, ...] = ()
+    """What was left out; always empty unless ``partial`` was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MatchOptions:
     """The settings of one batch. The defaults suit a coding agent as well as a page of prose."""
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, TypedDict
 from kakite.edit.changes import Change, ChangeSet, ChangeSetJson
 from kakite.edit.diff_output import ABSENT, unified_diff
 from kakite.edit.errors.model import EditSuggestion
-from kakite.edit.multi_file import FileChange, FilesResult
 from kakite.edit.source_text import SourceText, split_lines
-from kakite.edit.types import Result
+from kakite.edit.types import FileChange, FilesResult, Result
 from kakite.errors import KakiteError
 
 if TYPE_CHECKING:

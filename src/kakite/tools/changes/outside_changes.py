@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from kakite.edit import Change, ChangeSet, Edit, Result, SourceText, apply
+from kakite.edit import Change, ChangeSet, Edit, Result, SourceText
 from kakite.tools.arguments import ToolError
 from kakite.tools.changes.layouts import find_layout
 from kakite.tools.changes.line_diff import DiffHunk, LineDiff, Span, find_changed_lines, is_overlapping
@@ -303,6 +303,8 @@ def apply_seen(scope: Scope, path: str, source: SourceText, edits: Sequence[Edit
     Raises:
         ToolError: ``changed_since_read``: others changed lines that an edit is about.
     """
+    from kakite.edit import apply
+
     result = apply(source, edits, partial=True)
     sight = scope.get_seen(path)
     if sight is None or sight.text == source.text:
@@ -347,12 +349,16 @@ def _find_quoted_lines(sight: SeenContent, edit: Edit) -> list[Span]:
         found.append(Change(at, at + len(quote), ""))
         at = text.find(quote, at + len(quote))
     if not found:
+        from kakite.edit import apply
+
         found = [Change(match.start, match.end, "") for match in apply(text, [edit], partial=True).matches]
     return find_changed_lines(ChangeSet(len(text), tuple(found)), text)
 
 
 def _merge_edit(text: str, diff: LineDiff, edit: Edit) -> ChangeSet | None:
     """Return the edit, made for the text that the model saw, over the one of now; None if they clash."""
+    from kakite.edit import apply
+
     result = apply(text, [edit], partial=True)
     if result.failures:
         return None

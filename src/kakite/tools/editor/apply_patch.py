@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kakite.edit import CreateFile, Edit, EditFailure, FieldNames, parse, render_for_model
+from kakite.edit import CreateFile, Edit, EditFailure, FieldNames, render_for_model
 from kakite.edit.types import DeleteFile, MoveFile
 from kakite.tools.arguments import ToolError
 from kakite.tools.changes.outside_changes import apply_seen, check_removal
@@ -64,6 +64,8 @@ def create_apply_patch_tool(scope: Scope, run: str) -> FunctionTool:
 
 
 def _parse_operations(arguments: JsonObject) -> tuple[Operation, ...]:
+    from kakite.edit import parse  # takes a while to load: only who sends a patch waits for it
+
     return parse(arguments["patch"], "apply_patch")
 
 

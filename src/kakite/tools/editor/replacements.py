@@ -18,7 +18,6 @@ from kakite.edit import (
     Match,
     Result,
     SourceText,
-    apply,
     render_for_model,
 )
 from kakite.edit.notebook import BoundaryError, CellType, Notebook, NotInCellError
@@ -254,6 +253,8 @@ class _ReplacementResult:
 
 def _replace(scope: Scope, wanted: Sequence[Replacement], *, is_alone: bool) -> _ReplacementResult:
     """Return what becomes of one file; ``is_alone`` says that the call is about no other."""
+    from kakite.edit import apply
+
     path = wanted[0].path
     opened = EditableText(scope.workspace.read(path), path)
     source = opened.shown
@@ -279,6 +280,8 @@ def _add_suggestion(
     scope: Scope, opened: EditableText, edits: Sequence[Edit], refused: ToolError
 ) -> ToolError:
     """Return the refusal of edits whose lines others changed, with what they are for the lines of now."""
+    from kakite.edit import apply
+
     result = apply(opened.shown, edits, partial=True)
     meant = [
         one.suggestion.changes for one in result.failures if one.suggestion and not one.suggestion.is_loss

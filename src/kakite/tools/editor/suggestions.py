@@ -9,7 +9,6 @@ from functools import partial
 
 from kakite.edit import Change, ChangeSet, EditFailure, FieldNames, Result, SourceText
 from kakite.edit.errors.render import render_suggestion
-from kakite.edit.multi_file import FileChange, FilesResult
 from kakite.edit.suggestions.model import (
     BatchSuggestion,
     SuggestionGoneError,
@@ -17,6 +16,7 @@ from kakite.edit.suggestions.model import (
     create_suggestion,
     refuse,
 )
+from kakite.edit.types import FileChange, FilesResult
 from kakite.tools.arguments import ToolError
 from kakite.tools.edit_plan import EditPlan, FileEdit, apply_plan
 from kakite.tools.editor.snippets import render_snippet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from kakite.edit import Change, ChangeSet, Edit, EditError, SourceText, apply
+from kakite.edit import Change, ChangeSet, Edit, EditError, SourceText
 from kakite.tools.arguments import ToolError
 from kakite.tools.changes.outside_changes import get_counted_lines, place_block
 from kakite.tools.edit_plan import EditPlan, FileEdit
@@ -228,6 +228,8 @@ def _suggest(
 
 def _find_meant_changes(text: _Text, diff: _Diff) -> tuple[Change, ...]:
     """Return what a diff would change where its block stands, if that is clear."""
+    from kakite.edit import apply
+
     places = _find_occurrences(text.compared, [text.fold(line) for line in diff.old])
     if places:
         moved = [_build_change(text, replace(diff, line=place)).narrow(text.source.text) for place in places]
@@ -252,6 +254,8 @@ def _describe_occurrences(places: list[int]) -> str:
 
 def _describe_similar(text: _Text, diff: _Diff) -> str:
     """Return what in the file resembles the block most, as the engine tells it."""
+    from kakite.edit import apply
+
     try:
         result = apply(text.source, [Edit(search=diff.search, replace=f"{diff.search}\0", line=diff.line)])
     except EditError as error:

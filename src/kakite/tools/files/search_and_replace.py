@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from kakite.edit import Change, ChangeSet, Edit, SourceText, apply
+from kakite.edit import Change, ChangeSet, Edit, SourceText
 from kakite.tools.arguments import ToolError
 from kakite.tools.changes.outside_changes import check_lines, get_counted_lines, place_block
 from kakite.tools.edit_plan import EditPlan, FileEdit, check_size, require_encodable
@@ -125,6 +125,8 @@ def _is_json(text: str) -> bool:
 
 def _suggest(scope: Scope, edit: FileEdit, request: _Request) -> str:
     """Return what was probably meant by a text that stands nowhere to the letter, if that is clear."""
+    from kakite.edit import apply
+
     wanted = request.wanted
     if wanted.is_regex or wanted.ignore_case or request.first is not None or request.last is not None:
         return ""

@@ -467,26 +467,28 @@ def _move_first(
     of = lost + sent[0]
     if split_indent(new[0])[0] == split_indent(of)[0]:  # new ones above it have lost nothing
         return [of if line == sent[0] else line for line in new]
-    if split_indent(new[0])[0] != split_indent(sent[0])[0] or _has_lost_more(sent, new, of):
-        return AmbiguousReplacementError(new[0])
     moved = [lost + new[0], *new[1:]]
+    fits = can_fit(view, place, moved, of)
+    if split_indent(new[0])[0] != split_indent(sent[0])[0] or _has_lost_more(sent, new, of, fits=fits):
+        return AmbiguousReplacementError(new[0])
     has_whole = of in new[1:] and new[0] != sent[0]
-    is_whole = has_whole and not can_fit(view, place, moved, of) and can_fit(view, place, new, of)
-    return list(new) if is_whole else moved
+    return list(new) if has_whole and not fits and can_fit(view, place, new, of) else moved
 
 
-def _has_lost_more(sent: Sequence[str], new: Sequence[str], of: str) -> bool:
+def _has_lost_more(sent: Sequence[str], new: Sequence[str], of: str, *, fits: bool) -> bool:
     """Tell whether lines of REPLACE may have lost blanks with its first one: new ones right below that are
     left of it in the file, or others at the depth at which it was sent. Not where they replace a line at
-    their column, or stand above one that is not at the margin.
+    their column, or stand above one that is not at the margin; if they begin at another depth, or close a
+    block, not where they fit, either.
     """
     old, further = ([line for line in lines[1:] if line.strip(BLANKS)] for lines in (sent, new))
     group = list(takewhile(lambda line: line not in old, further))
     gone = takewhile(lambda line: line not in further, old)
     columns = {*map(get_column, gone), *(filter(None, map(get_column, further[len(group) :][:1])))}
-    if any(get_column(line) < get_column(of) and get_column(line) not in columns for line in group):
-        return True
     depth = get_column(sent[0])
+    if any(get_column(line) < get_column(of) and get_column(line) not in columns for line in group):
+        is_beside = get_column(group[0]) == depth and not CLOSER.match(group[0].strip(BLANKS))
+        return is_beside or not fits
     return 0 < depth in set(map(get_column, further)) - set(map(get_column, old))
 
 

@@ -164,7 +164,7 @@ def _strip_numbers(edit: Edit, lines: Sequence[str], *, with_blank: bool) -> Unn
     replace = _parse_numbers(split_lines(edit.replace), with_blank=with_blank)
     if replace is None and has_numbers(split_lines(edit.replace)):
         return None  # some lines have numbers, others not: they may be text
-    if replace is None and _has_blanks_for_number(lines[0], search[0][1], edit.replace):
+    if replace is None and _has_gap_for_number(lines, [text for _, text in search], edit.replace):
         return None
     texts = [text for _, text in search]
     if not any(text.strip(BLANKS) for text in texts):
@@ -173,11 +173,17 @@ def _strip_numbers(edit: Edit, lines: Sequence[str], *, with_blank: bool) -> Unn
     return UnnumberedEdit(with_fields(edit, search="\n".join(texts), replace=new), numbers[0])
 
 
-def _has_blanks_for_number(line: str, text: str, replace: str) -> bool:
-    """Tell whether the first new line may have blanks where a line of SEARCH has its number."""
+def _has_gap_for_number(lines: Sequence[str], texts: Sequence[str], replace: str) -> bool:
+    """Tell whether the first new line may have blanks, or the mark behind them, where SEARCH has a number."""
+    line, text = next((pair for pair in zip(lines, texts, strict=True) if pair[1].strip(BLANKS)), ("", ""))
     first = next((each for each in split_lines(replace) if each.strip(BLANKS)), "")
     indent, width = (len(each) - len(each.lstrip(BLANKS)) for each in (first, text))
-    return indent == len(line) - len(text) + width
+    found = _NUMBER.match(line)
+    mark = (found["mark"] or found["narrow"] or "").strip() if found else ""
+    has_mark = (
+        bool(mark) and first.lstrip(BLANKS).startswith(mark) and not text.lstrip(BLANKS).startswith(mark)
+    )
+    return has_mark or indent == len(line) - len(text) + width
 
 
 def strip_line_numbers(lines: Sequence[str]) -> tuple[int, list[str]] | None:

@@ -25,12 +25,14 @@ from kakite.edit.rewrite.line_syntax import (
     ITEM,
     LONGEST,
     NEXT_CALL,
+    begins_block,
     can_continue_deeper,
     is_comment_start,
     is_left_open,
     is_tag_open,
     strip_quoted,
 )
+from kakite.edit.rewrite.literals import find_literals
 from kakite.edit.source_text import LINE_END, split_lines
 
 if TYPE_CHECKING:
@@ -101,7 +103,16 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
     if first == "moved":
         return None
     chosen = _choose_reading(view, place, search, lines, is_whole=first == "whole")
-    return None if chosen is None else "\n".join(chosen)
+    return None if chosen is None else "\n".join(_keep_literals(search, lines, chosen))
+
+
+def _keep_literals(search: TextBlock, lines: Sequence[str], chosen: Sequence[str]) -> Sequence[str]:
+    """Return the lines that are meant, with the inside of new here-documents and strings as it was sent."""
+    if find_literals(search.lines):
+        return chosen
+    found = [one for one in find_literals(lines) if not one.moves_along and one.last < len(lines)]
+    inside = {at for one in found for at in range(one.first + 1, one.last + 1)}
+    return [lines[at] if at in inside else line for at, line in enumerate(chosen)]
 
 
 def _choose_reading(
@@ -454,9 +465,11 @@ def find_indent_source(
     solid = [line for line in new if line.strip(BLANKS)]
     first = next(line for line in sent if line.strip(BLANKS))
     is_at_margin = shift.kind == "add" and not all(line.startswith(shift.blanks) for line in solid)
-    if is_at_margin and split_indent(solid[0])[0] == split_indent(first)[0]:
-        return "sent"
     votes = _count_votes(shift, sent, solid)
+    # Lines of SEARCH stand as the file has them, and no new block around them explains that.
+    is_quoted = votes.file and not votes.sent and not begins_block(solid[0])
+    if is_at_margin and split_indent(solid[0])[0] == split_indent(first)[0] and not is_quoted:
+        return "sent"
     is_sent = _is_likely_as_sent(shift, sent, solid, votes)
     if is_sent is None:
         return None

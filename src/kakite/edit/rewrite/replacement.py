@@ -383,10 +383,10 @@ def _may_stand_as_in_file(sent: Sequence[str], new: Sequence[str], blanks: str) 
     known, solid = set(sent), [line for line in new if line.strip(BLANKS)]
     depths = {split_indent(line)[0] for line in sent if line.strip(BLANKS)}
     above = list(takewhile(lambda line: line not in known, solid))
-    if 0 < len(above) < len(solid) and len(depths) == 1:
+    if 0 < len(above) < len(solid):
         first = solid[len(above)]
         file = blanks + split_indent(first)[0]
-        if split_indent(above[0])[0] == file and not CLOSER.match(first.strip(BLANKS)):
+        if split_indent(above[0])[0] == file and file not in depths and not CLOSER.match(first.strip(BLANKS)):
             return all(line.startswith(file) for line in above)
     return any(
         head in known
@@ -467,12 +467,24 @@ def _move_first(
     of = lost + sent[0]
     if split_indent(new[0])[0] == split_indent(of)[0]:  # new ones above it have lost nothing
         return [of if line == sent[0] else line for line in new]
+    if shown := _find_shown_first(sent, new):
+        return [shown, *new[1:]]
     moved = [lost + new[0], *new[1:]]
     fits = can_fit(view, place, moved, of)
     if split_indent(new[0])[0] != split_indent(sent[0])[0] or _has_lost_more(sent, new, of, fits=fits):
         return AmbiguousReplacementError(new[0])
     has_whole = of in new[1:] and new[0] != sent[0]
     return list(new) if has_whole and not fits and can_fit(view, place, new, of) else moved
+
+
+def _find_shown_first(sent: Sequence[str], new: Sequence[str]) -> str:
+    """Return the line of SEARCH that REPLACE begins with but for its blanks, if what comes below is SEARCH's,
+    too; empty if there is none.
+    """
+    second = next((line for line in new[1:] if line.strip(BLANKS)), "")
+    if new[0] == sent[0] or second not in sent[1:]:
+        return ""
+    return next((line for line in sent[1:] if split_indent(line)[1] == new[0]), "")
 
 
 def _has_lost_more(sent: Sequence[str], new: Sequence[str], of: str, *, fits: bool) -> bool:
@@ -513,10 +525,16 @@ def _restore_characters(
     }
     # What the text itself has elsewhere is meant.
     used = "".join(char for char in set("".join(lines.values())) if char.isascii() or char not in view.text)
-    plain = {one: other for one, other in _build_character_table(pairs, used).items() if not one.isascii()}
+    table = _build_character_table(pairs, used)
+    plain = {one: other for one, other in table.items() if not one.isascii() and one != _DOTS}
+    bodies = _map_bodies(pairs)
     written = list(new)
     for step in changed:
         for at in range(step.new_start, step.new_end):
+            indent, body = split_indent(new[at])
+            if there := bodies.get(body.rstrip(BLANKS)):  # only moved: it keeps what the text has
+                written[at] = indent + there
+                continue
             row = step.old_start + at - step.new_start
             number = place.pairs[row] if row < step.old_end else None
             pair = [] if number is None else [(search.lines[row], view.lines[number])]
@@ -535,6 +553,14 @@ def _restore_characters(
                 return AmbiguousReplacementError(new[at])
             written[at] = spaced
     return written
+
+
+def _map_bodies(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return what the text has for a line of SEARCH, without indentation, where that is one."""
+    found: dict[str, set[str]] = {}
+    for sent, file in pairs:
+        found.setdefault(sent.strip(BLANKS), set()).add(split_indent(file)[1])
+    return {sent: next(iter(files)) for sent, files in found.items() if sent and len(files) == 1}
 
 
 def _find_form(lines: Sequence[str]) -> Literal["NFC", "NFD"] | None:

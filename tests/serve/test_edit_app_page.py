@@ -168,7 +168,13 @@ def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
     return "text_editor", {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
 
 
-lines = st.text(
+HEADS = (
+    *("-- a/x", "++ b/x", "@@ -1,9 +1,9 @@", "diff --git a/x b/x", "\\ No newline at end of file"),
+    *("rename from x", "… the diff goes on", "-", "+", " ", ""),
+)
+"""Lines of a file that look like parts of a diff, some behind their mark."""
+headlike = st.lists(st.sampled_from(HEADS)).map("\n".join)
+lines = headlike | st.text(
     st.sampled_from("\n\n\n\r\t<>&'\"+-@\\ ab\u202e\u2066\u200f\ufeff\u05d0\u2028…😀")
     | st.characters(exclude_categories=["Cs"], exclude_characters="\0"),
     max_size=40,
@@ -391,6 +397,19 @@ CONTRASTS = """() => {
   }
   return ratios;
 }"""
+
+
+def test_the_page_listens_to_nobody_but_its_host(shared_host: Host) -> None:
+    shared_host.deliver(build_result("", "by the host"))
+    message = {
+        "jsonrpc": "2.0",
+        "method": "ui/notifications/tool-result",
+        "params": build_result("", "by another"),
+    }
+    shared_host.view.evaluate("(message) => postMessage(message, '*')", message)
+    shared_host.tab.evaluate("request('ping')")
+    shared_host.view.evaluate("() => new Promise((done) => setTimeout(done))")
+    assert shared_host.view.locator("pre").inner_text() == "by the host"
 
 
 def test_a_call_that_is_made_or_cancelled_says_so(browser: Browser) -> None:

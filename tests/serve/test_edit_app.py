@@ -19,6 +19,7 @@ from mcp import Client, MCPError
 from mcp.client.extension import advertise
 from tests.bounds import WITHIN
 from tests.serve.test_server import server, text
+from tests.serve.test_streamable_http import serving
 
 from kakite.edit import Change, ChangeSet, EditFailure, EditSuggestion
 from kakite.edit.errors.model import Candidate
@@ -48,10 +49,10 @@ FILE = "import os\n\ndef main():\n    value = compute(1)\n    return value\n"
 
 
 @asynccontextmanager
-async def piped(command: Sequence[str], folder: Path) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def piped(command: Sequence[str]) -> AsyncGenerator[asyncio.subprocess.Process]:
     """Start a server whose bytes are to be seen."""
     started = await asyncio.create_subprocess_exec(
-        *(sys.executable, *command, "serve", "--root", str(folder)),
+        *(sys.executable, *command),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=2**24,
@@ -64,7 +65,9 @@ async def piped(command: Sequence[str], folder: Path) -> AsyncGenerator[asyncio.
         await started.wait()
 
 
-async def speak(command: Sequence[str], folder: Path, era: str, extensions: Any) -> list[bytes]:
+async def speak(
+    command: Sequence[str], folder: Path, era: str, extensions: Any, *options: str
+) -> list[bytes]:
     """Return all that the server writes to a client that asks for all there is."""
     capabilities = {"extensions": extensions} if extensions is not None else {}
     info = {"name": "a client", "version": "1"}
@@ -79,10 +82,14 @@ async def speak(command: Sequence[str], folder: Path, era: str, extensions: Any)
         ("tools/list", {}),
         ("tools/call", {"name": "text_editor", "arguments": REFUSED}),
         ("resources/list", {}),
+        ("resources/templates/list", {}),
         ("resources/read", {"uri": URI}),
     ]
     lines: list[bytes] = []
-    async with asyncio.timeout(WITHIN), piped(command, folder) as started:
+    async with (
+        asyncio.timeout(WITHIN),
+        piped([*command, "serve", "--root", str(folder), *options]) as started,
+    ):
         assert started.stdin
         assert started.stdout
         for number, (method, params) in enumerate(asked):
@@ -100,15 +107,23 @@ async def speak(command: Sequence[str], folder: Path, era: str, extensions: Any)
 @pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
-    "extensions", [None, {}, {EXTENSION: {}}, {EXTENSION: {"mimeTypes": ["text/html"]}}], ids=str
+    ("extensions", "options"),
+    [
+        (None, []),
+        ({EXTENSION: {}}, ["--resources"]),
+        ({EXTENSION: {"mimeTypes": ["text/html"]}}, ["--tools", "editor"]),
+    ],
+    ids=str,
 )
 async def test_who_shows_no_pages_gets_the_bytes_that_there_were_before(
-    era: str, extensions: Any, tmp_path: Path
+    era: str, extensions: Any, options: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "a").write_bytes(FILE.encode())
-    told = await speak(["-m", "kakite"], tmp_path, era, extensions)
-    assert told == await speak(["-c", BARE], tmp_path, era, extensions)
-    assert told != await speak(["-m", "kakite"], tmp_path, era, SHOWS)
+    told = await speak(["-m", "kakite"], tmp_path, era, extensions, *options)
+    assert told == await speak(["-c", BARE], tmp_path, era, extensions, *options)
+    shown = await speak(["-m", "kakite"], tmp_path, era, SHOWS, *options)
+    assert EXTENSION in json.loads(shown[0])["result"]["capabilities"]["extensions"]
+    assert all(one != other for one, other in zip(told[:3], shown[:3], strict=True))
 
 
 @asynccontextmanager
@@ -200,6 +215,23 @@ async def test_every_tool_that_suggests_brings_what_it_suggests(tmp_path: Path) 
     async with showing(tmp_path, "auto", "--tools", "editor", "--edit-format", "patch") as client:
         refused = await client.call_tool("apply_patch", {"patch": patch})
         assert details(refused)["failures"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("era", ERAS)
+async def test_over_http_each_client_gets_what_it_can_show(era: str, tmp_path: Path) -> None:
+    extensions = [advertise(name, settings) for name, settings in SHOWS.items()]
+    with serving(tmp_path) as started, anyio.fail_after(WITHIN):
+        (tmp_path / "root" / "a").write_bytes(FILE.encode())
+        async with (
+            Client(started.url, mode=era, extensions=extensions) as shows,
+            Client(started.url, mode=era) as other,
+        ):
+            for client, names in ((shows, EDITING), (other, set[str]()), (shows, EDITING)):
+                listed = await client.list_tools(cache_mode="bypass")
+                assert {tool.name for tool in listed.tools if "ui" in (tool.meta or {})} == names
+                refused = await client.call_tool("text_editor", REFUSED)
+                assert bool(details(refused)) == bool(names)
 
 
 failing = st.builds(

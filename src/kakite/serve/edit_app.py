@@ -12,6 +12,8 @@ from importlib.resources import files
 from typing import Any
 
 import mcp_types as mcp
+from mcp.server.context import CallNext, HandlerResult
+from mcp.shared.exceptions import MCPError
 
 from kakite.edit import EditFailure
 from kakite.serve.convert import add_details
@@ -34,8 +36,7 @@ MAX_CANDIDATES = 3
 def add_edit_app(server: McpServer) -> None:
     """Let the server offer the page for those of its tools that can show a diff before they write it."""
     tools, calls = server.get_request_handler("tools/list"), server.get_request_handler("tools/call")
-    discover = server.get_request_handler("server/discover")
-    if tools is None or calls is None or discover is None:
+    if tools is None or calls is None:
         raise ValueError("the server has no tools")
 
     async def list_tools(context: Context, params: mcp.PaginatedRequestParams | None) -> Any:
@@ -59,22 +60,42 @@ def add_edit_app(server: McpServer) -> None:
             return add_details(result, describe_refusal(refused))
         return result
 
-    async def announce(context: Context, params: mcp.RequestParams) -> Any:
-        told: Any = await discover.handler(context, params)
-        if can_show(context):
-            told.capabilities.extensions = {**(told.capabilities.extensions or {}), EXTENSION: {}}
-            told.cache_scope = "private"
-        return told
-
     server.add_request_handler("tools/list", mcp.PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", mcp.CallToolRequestParams, call_tool)
-    server.add_request_handler("server/discover", mcp.RequestParams, announce)
+    had_resources = server.get_request_handler("resources/list") is not None
+    server.middleware.append(_announce if had_resources else _announce_with_resources)
     add_readable(server, URI, lambda context: _build_contents() if can_show(context) else None)
+
+
+_GREETINGS = {"initialize", "server/discover"}
+
+
+async def _announce(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Tell a client that shows pages that there is one."""
+    result: Any = await call_next(ctx)
+    if ctx.method in _GREETINGS and can_show(ctx):
+        capabilities = result["capabilities"]
+        capabilities["extensions"] = {**capabilities.get("extensions", {}), EXTENSION: {}}
+        if "cacheScope" in result:
+            result["cacheScope"] = "private"
+    return result
+
+
+async def _announce_with_resources(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Do the same where the page is the only resource: all other clients see a server that has none."""
+    if ctx.method.startswith("resources/") and not can_show(ctx):
+        raise MCPError(mcp.METHOD_NOT_FOUND, "Method not found", ctx.method)
+    result: Any = await _announce(ctx, call_next)
+    if ctx.method in _GREETINGS and not can_show(ctx):
+        result["capabilities"].pop("resources", None)
+    return result
 
 
 def can_show(context: Context) -> bool:
     """Tell whether this client says that it shows pages of this kind."""
     declared = context.session.client_capabilities
+    if context.method == "initialize":  # what is in it counts only once it is answered
+        declared = mcp.InitializeRequestParams.model_validate(context.params, by_name=False).capabilities
     settings = ((declared.extensions if declared else None) or {}).get(EXTENSION) or {}
     kinds = settings.get("mimeTypes")
     return isinstance(kinds, list) and MIME in kinds

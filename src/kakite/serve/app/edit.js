@@ -10,6 +10,7 @@
   const HIDDEN =
     /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
   const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
+  const HEADER = /^(diff --git|rename from|rename to|---|\+\+\+|(?:new|deleted) file) (.*)$/;
   const COLORS = ["--color-background-primary", "--color-text-primary"];
   const STYLES = [...COLORS, "--color-text-secondary", "--color-border-primary", "--font-sans", "--font-mono"];
   const KINDS = {
@@ -137,7 +138,7 @@
 
   /** Take what stands above the hunks of a file, or behind them. */
   function parseHeader(line, file) {
-    const [, word, rest] = /^(diff --git|rename from|rename to|---|\+\+\+|(?:new|deleted) file) (.*)$/.exec(line) ?? [];
+    const [, word, rest] = HEADER.exec(line) ?? [];
     if (word === "diff --git") {
       const half = (rest.length - 1) / 2; // the same path twice, unless the file moves
       if (rest.slice(2, half) === rest.slice(half + 3)) file.names = [rest.slice(2, half)];
@@ -230,7 +231,8 @@
 
   function showResult(result) {
     const meta = result._meta ?? {}, details = meta[DETAILS] ?? {};
-    const text = (result.content ?? []).filter((each) => each.type === "text").map((each) => each.text).join("\n");
+    const texts = (result.content ?? []).filter((each) => each.type === "text");
+    const text = texts.map((each) => each.text).join("\n");
     const diff = typeof details.diff === "string" ? details.diff : "";
     const shown = [...(diff ? buildDiff(diff) : []), ...buildRefusal(details)];
     show(
@@ -253,7 +255,8 @@
     for (const each of details.suggestions ?? []) {
       const what = each.is_loss ? "What the edit would lose as it was sent" : "Suggested instead";
       const note = each.is_loss ? "" : `Nothing of this is written until the model accepts ${each.id}.`;
-      shown.push(build("section", "suggestion", build("h2", "", what), build("p", "note", note), ...buildDiff(each.diff)));
+      const head = [build("h2", "", what), build("p", "note", note)];
+      shown.push(build("section", "suggestion", ...head, ...buildDiff(each.diff)));
     }
     return shown;
   }

@@ -136,6 +136,10 @@ def _add_offers(
 
         add_skill(server, "kakite", _load_skill)
         add_prompts(server, EDIT_PROMPTS)
+    if not options.read_only and {"editor", "files"} & set(_split_tool_sets(options)):
+        from kakite.serve.edit_app import add_edit_app
+
+        add_edit_app(server)
     from kakite.serve.call_logs import add_logging
 
     add_logging(server)

@@ -15,6 +15,7 @@ from kakite.tools.toolset import (
     META_DETAILS,
     META_EFFECT,
     META_FOLDER,
+    JsonObject,
     Tool,
     ToolCall,
     ToolResult,
@@ -65,6 +66,15 @@ def to_mcp_result(result: ToolResult) -> mcp.CallToolResult:
         ],
         is_error=result.is_error,
         _meta=meta or None,
+    )
+
+
+def add_details(result: mcp.CallToolResult, more: Mapping[str, object]) -> mcp.CallToolResult:
+    """Return the result with more for people to see beside it, of which the model gets nothing."""
+    meta = result.meta or {}
+    details: dict[str, object] = meta.get(META_DETAILS, {})
+    return result.model_copy(
+        update={"meta": {**meta, META_DETAILS: {**details, **cast("JsonObject", _escape_nested(dict(more)))}}}
     )
 
 

@@ -6,8 +6,10 @@ import asyncio
 import base64
 import mimetypes
 import os
+from collections.abc import Callable
 from itertools import islice
 from pathlib import PurePosixPath
+from typing import Any
 
 import mcp_types as mcp
 from mcp.shared.exceptions import MCPError
@@ -51,6 +53,35 @@ def add_files(server: McpServer, workspace: Workspace | None) -> None:
     server.add_request_handler("resources/list", mcp.PaginatedRequestParams, list_files)
     server.add_request_handler("resources/templates/list", mcp.PaginatedRequestParams, list_templates)
     server.add_request_handler("resources/read", mcp.ReadResourceRequestParams, read_file)
+
+
+def add_readable(
+    server: McpServer, uri: str, read: Callable[[Context], mcp.TextResourceContents | None]
+) -> None:
+    """Let one more resource be read, which no list has; where there were none, the lists are empty.
+
+    ``read`` returns what it is for this client, None if it is nothing for it.
+    """
+    reads = server.get_request_handler("resources/read")
+
+    async def read_resource(context: Context, params: mcp.ReadResourceRequestParams) -> Any:
+        if params.uri == uri and (found := read(context)) is not None:
+            return mcp.ReadResourceResult(contents=[found])
+        if reads is None:
+            told = f"there is no resource `{params.uri[:200]}`"
+            raise MCPError(mcp.INVALID_PARAMS, told, {"uri": params.uri})
+        return await reads.handler(context, params)
+
+    async def list_none(_context: Context, _params: mcp.PaginatedRequestParams) -> Any:
+        return mcp.ListResourcesResult(resources=[])
+
+    async def list_no_templates(_context: Context, _params: mcp.PaginatedRequestParams) -> Any:
+        return mcp.ListResourceTemplatesResult(resource_templates=[])
+
+    server.add_request_handler("resources/read", mcp.ReadResourceRequestParams, read_resource)
+    for method, handle in (("resources/list", list_none), ("resources/templates/list", list_no_templates)):
+        if server.get_request_handler(method) is None:
+            server.add_request_handler(method, mcp.PaginatedRequestParams, handle)
 
 
 def _parse_cursor(cursor: str | None) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import mcp_types as mcp
 from mcp.shared.exceptions import MCPError
 
+from kakite.serve.resources import add_readable
 from kakite.serve.server import TOOLS_TTL_MS, Context, McpServer
 
 EXTENSION = "io.modelcontextprotocol/skills"
@@ -63,33 +64,20 @@ def add_skill(server: McpServer, name: str, load: Callable[[], str]) -> None:
 
 def _add_resource(server: McpServer, uri: str, text: Callable[[], str]) -> None:
     """List the skill before the other resources, and let it be read as they are."""
+    add_readable(
+        server, uri, lambda _context: mcp.TextResourceContents(uri=uri, mime_type=_MIME, text=text())
+    )
     others = server.get_request_handler("resources/list")
-    reads = server.get_request_handler("resources/read")
+    if others is None:
+        raise ValueError("the server has no resources")
 
     async def list_resources(context: Context, params: mcp.PaginatedRequestParams) -> Any:
-        listed: Any = (
-            await others.handler(context, params) if others else mcp.ListResourcesResult(resources=[])
-        )
+        listed: Any = await others.handler(context, params)
         if params.cursor is None:
             listed.resources.insert(0, _to_resource(uri, text()))
         return listed
 
-    async def read_resource(context: Context, params: mcp.ReadResourceRequestParams) -> Any:
-        if params.uri == uri:
-            found = mcp.TextResourceContents(uri=uri, mime_type=_MIME, text=text())
-            return mcp.ReadResourceResult(contents=[found])
-        if reads is None:
-            told = f"there is no resource `{params.uri[:200]}`"
-            raise MCPError(mcp.INVALID_PARAMS, told, {"uri": params.uri})
-        return await reads.handler(context, params)
-
-    async def list_templates(_context: Context, _params: mcp.PaginatedRequestParams) -> Any:
-        return mcp.ListResourceTemplatesResult(resource_templates=[])
-
     server.add_request_handler("resources/list", mcp.PaginatedRequestParams, list_resources)
-    server.add_request_handler("resources/read", mcp.ReadResourceRequestParams, read_resource)
-    if server.get_request_handler("resources/templates/list") is None:
-        server.add_request_handler("resources/templates/list", mcp.PaginatedRequestParams, list_templates)
 
 
 def _describe(uri: str, text: str) -> dict[str, Any]:

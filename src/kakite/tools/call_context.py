@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
+from kakite.edit import EditFailure
 from kakite.workspace import Workspace
 
 ElicitationCallback = Callable[[str, dict[str, Any]], Awaitable[Mapping[str, Any] | None]]
@@ -19,6 +20,8 @@ Raises ``ConnectionError`` where the client fails to ask."""
 ProgressCallback = Callable[[float, float | None, str], None]
 """Takes how far a call is, ever growing, of how much in all (None: unknown), and what is done now. Called
 inside the event loop."""
+RefusalCallback = Callable[[Sequence[EditFailure]], None]
+"""Takes why edits were refused and what is suggested instead. Called in any thread."""
 
 
 class CallCancelledError(Exception):
@@ -40,6 +43,8 @@ class CallContext:
     """How to ask the user; None where nobody can be reached."""
     on_progress: ProgressCallback | None = None
     """Who is told how far the call has come."""
+    on_refusal: RefusalCallback | None = None
+    """Who shows a person why edits were refused; the latest word counts."""
     preview: str = ""
     """The digest of the preview that the call is bound to: it does exactly what was shown, or nothing."""
     cwd: str = ""
@@ -59,6 +64,7 @@ class _Changes(TypedDict, total=False):
     session: object | None
     elicit: ElicitationCallback | None
     on_progress: ProgressCallback | None
+    on_refusal: RefusalCallback | None
     preview: str
     cwd: str
     workspace: Workspace | None
@@ -100,6 +106,12 @@ def report(done: float, message: str, total: float | None = None) -> None:
     """Tell how far the call has come that this is part of."""
     if on_progress := _current.get().on_progress:
         on_progress(done, total, message)
+
+
+def report_refusal(failures: Sequence[EditFailure]) -> None:
+    """Tell why edits of the call that this is part of are refused."""
+    if on_refusal := _current.get().on_refusal:
+        on_refusal(failures)
 
 
 def raise_if_cancelled() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kakite.edit import CreateFile, Edit, EditFailure, FieldNames, render_for_model
 from kakite.edit.types import DeleteFile, MoveFile
 from kakite.tools.arguments import ToolError
+from kakite.tools.call_context import report_refusal
 from kakite.tools.changes.outside_changes import apply_seen, check_removal
 from kakite.tools.edit_plan import EMPTY, EditPlan, FileEdit, apply_plan, build_whole_change
 from kakite.tools.editor.snippets import render_snippet
@@ -120,6 +121,7 @@ def _plan(scope: Scope, operations: Sequence[Operation]) -> EditPlan:
             else [_drop_suggestion(each) for each in failures]
         )
         ordered = sorted(failures, key=lambda failure: failure.index)
+        report_refusal(ordered)
         text = render_for_model(ordered, words=build_accept_words(scope, "", _WORDS))
         raise ToolError(text, code=ordered[0].code)
     return EditPlan(edits=tuple(planned), told="\n\n".join(told), writings=tuple(writings), diff=diff)

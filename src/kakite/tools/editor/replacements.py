@@ -23,6 +23,7 @@ from kakite.edit import (
 from kakite.edit.notebook import BoundaryError, CellType, Notebook, NotInCellError
 from kakite.errors import KakiteError
 from kakite.tools.arguments import ToolError
+from kakite.tools.call_context import report_refusal
 from kakite.tools.changes.outside_changes import apply_seen
 from kakite.tools.edit_plan import EditPlan, FileEdit
 from kakite.tools.editor.snippets import render_snippet
@@ -313,6 +314,7 @@ def _build_refusal(
     """Return what is wrong with all of it as one error; it has the code of the first."""
     if not failures and len(errors) == 1:
         return errors[0]
+    report_refusal(failures)
     told = [render_for_model(sorted(failures, key=lambda each: each.index), words=words)] if failures else []
     told += [error.message for error in errors]
     code = failures[0].code if failures else errors[0].code

@@ -18,6 +18,7 @@ from kakite.edit.suggestions.model import (
 )
 from kakite.edit.types import FileChange, FilesResult
 from kakite.tools.arguments import ToolError
+from kakite.tools.call_context import report_refusal
 from kakite.tools.edit_plan import EditPlan, FileEdit, apply_plan
 from kakite.tools.editor.snippets import render_snippet
 from kakite.tools.files.file_tools import PREVIEW, build_parameters, create_file_tool, translate_path_errors
@@ -166,11 +167,10 @@ def describe_suggestion(scope: Scope, edit: FileEdit, suggested: Sequence[Change
     meant = create_suggestion(edit.source.text, changes)
     failure = EditFailure(index=0, code="not_found", message="", hint="", suggestion=meant)
     (told,) = offer_suggestions(scope, [edit], [failure])
-    return (
-        ""
-        if told.suggestion is None
-        else render_suggestion(told.suggestion, build_accept_words(scope, edit.path))
-    )
+    if told.suggestion is None:
+        return ""
+    report_refusal([told])
+    return render_suggestion(told.suggestion, build_accept_words(scope, edit.path))
 
 
 def build_accept_words(scope: Scope, path: str, words: FieldNames | None = None) -> FieldNames:

@@ -142,3 +142,21 @@ def test_nothing_in_the_repository_names_a_machines_folders_or_a_package_index()
             and name != "tests/test_architecture.py"
         ):
             assert not machine.search(file.read_text(encoding="utf-8", errors="replace")), name
+
+
+def test_every_text_file_is_read_and_written_in_an_encoding_that_is_named() -> None:
+    """Ruff sees that of `open`, and of a path only where it knows that it is one."""
+    folders = ("src", "testing", "tests", "scripts", "benchmarks")
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for folder in folders
+        for file in (ROOT / folder).rglob("*.py")
+        if "node_modules" not in file.parts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"read_text", "write_text"}
+        and "encoding" not in {each.arg for each in node.keywords}
+        and len(node.args) < (1 if node.func.attr == "read_text" else 2)
+    ]
+    assert found == []

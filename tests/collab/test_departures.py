@@ -19,7 +19,7 @@ TEXT = "# 計画\n\nthe first line\n"
 def folder(tmp_path: Path) -> Path:
     made = tmp_path / "pages"
     made.mkdir()
-    (made / "a.md").write_text(TEXT)
+    (made / "a.md").write_text(TEXT, encoding="utf-8")
     return made
 
 
@@ -61,7 +61,7 @@ async def test_a_renamed_page_keeps_all_that_was_known_of_it(folder: Path) -> No
             asked = await http.post("/api/pages/a.md/rename", json={"name": "plans/春.md"})
             assert asked.json() == {"name": "plans/春.md"}
             await ann.until(lambda: ann.closed == 4404)
-        assert (folder / "plans/春.md").read_text() == f"typed {TEXT}"
+        assert (folder / "plans/春.md").read_text(encoding="utf-8") == f"typed {TEXT}"
         assert not (folder / "a.md").exists()
         refused = await http.get("/api/pages/a.md")
         assert (refused.status_code, refused.json()["error"]["renamed"]) == (404, "plans/春.md")
@@ -85,21 +85,21 @@ async def test_a_name_that_is_taken_or_none_is_refused_and_nothing_changes(
     folder: Path, wanted: str, code: str
 ) -> None:
     for name in ("b.md", "gone.md"):
-        (folder / name).write_text("other\n")
+        (folder / name).write_text("other\n", encoding="utf-8")
     async with serving(folder) as server, server.client() as http:
         await http.post("/api/pages/gone.md/remove")
         refused = await http.post("/api/pages/a.md/rename", json={"name": wanted})
         assert refused.json()["error"]["code"] == code
-        assert (folder / "a.md").read_text() == TEXT
-        assert (folder / "b.md").read_text() == "other\n"
+        assert (folder / "a.md").read_text(encoding="utf-8") == TEXT
+        assert (folder / "b.md").read_text(encoding="utf-8") == "other\n"
         assert (await http.get("/api/pages/a.md")).json()["text"] == TEXT
         await http.post("/api/pages/gone.md/restore")
-        assert (folder / "gone.md").read_text() == "other\n"
+        assert (folder / "gone.md").read_text(encoding="utf-8") == "other\n"
 
 
 @pytest.mark.slow
 async def test_who_may_only_read_removes_renames_and_sees_removed_pages_not_at_all(folder: Path) -> None:
-    (folder / "b.md").write_text("other\n")
+    (folder / "b.md").write_text("other\n", encoding="utf-8")
     async with serving(folder) as server, server.client() as http:
         await http.post("/api/pages/b.md/remove")
         async with server.client(Authorization=f"Bearer {server.reading_token}") as reader:
@@ -108,7 +108,7 @@ async def test_who_may_only_read_removes_renames_and_sees_removed_pages_not_at_a
             assert (await reader.post("/api/pages/b.md/restore")).status_code == 403
             assert (await reader.get("/api/removed")).json()["pages"] == []
             assert "removed" not in (await reader.get("/api/pages/b.md")).json()["error"]
-        assert (folder / "a.md").read_text() == TEXT
+        assert (folder / "a.md").read_text(encoding="utf-8") == TEXT
 
 
 def test_what_was_said_about_a_page_names_it_by_its_new_name_and_other_pages_by_theirs() -> None:

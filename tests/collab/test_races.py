@@ -51,7 +51,7 @@ def type_race(tab: Tab, race: str) -> bool:
 @pytest.mark.parametrize("mode", ["auto", "review"])
 async def test_the_assistants_edit_means_the_text_that_it_was_shown(tmp_path: Path, mode: str) -> None:
     for race in RACES:
-        (tmp_path / f"{race}.md").write_text(PAGE)
+        (tmp_path / f"{race}.md").write_text(PAGE, encoding="utf-8")
     async with speaking() as model, asyncio.timeout(60):
         model.pieces, model.held_from = [block(SEARCH, REPLACE)], 0
         async with (
@@ -82,7 +82,7 @@ async def test_the_assistants_edit_means_the_text_that_it_was_shown(tmp_path: Pa
 
 async def test_an_agents_edit_means_the_page_as_it_viewed_it(tmp_path: Path) -> None:
     for race in RACES:
-        (tmp_path / f"{race}.md").write_text(PAGE)
+        (tmp_path / f"{race}.md").write_text(PAGE, encoding="utf-8")
     async with serving(tmp_path, "--mcp", "auto") as server, agent(server) as client:
         for race, (_, after) in RACES.items():
             async with Tab(server.url, f"{race}.md") as ann:
@@ -98,7 +98,7 @@ async def test_an_agents_edit_means_the_page_as_it_viewed_it(tmp_path: Path) -> 
 
 
 async def test_an_agent_may_edit_what_it_wrote_itself_since_it_viewed_the_page(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text(PAGE)
+    (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
     async with (
         serving(tmp_path, "--mcp", "auto") as server,
         Tab(server.url, "a.md") as ann,
@@ -114,7 +114,7 @@ async def test_an_agent_may_edit_what_it_wrote_itself_since_it_viewed_the_page(t
 
 
 async def test_an_agent_counts_the_lines_that_it_wrote_and_not_those_of_others(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("one\ntwo\nthree\n")
+    (tmp_path / "a.md").write_text("one\ntwo\nthree\n", encoding="utf-8")
     async with (
         serving(tmp_path, "--mcp", "auto") as server,
         Tab(server.url, "a.md") as ann,

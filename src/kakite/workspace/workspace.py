@@ -457,13 +457,15 @@ class Workspace:
         """Yield the root, what is opened, and where that lies below the root, links resolved."""
         with translate_os_errors(path), ExitStack() as stack:
             root, found = self._open(stack, path, flags)
-            real = root.get_relative(found)
+            real = _get_place(root, found)
             for _ in range(_LOOKS):
-                if is_temporary(os.path.basename(path)) or not _is_replaced(found, real):
+                if real and (is_temporary(os.path.basename(path)) or not _is_replaced(found, real)):
                     break
                 # It was replaced since it was opened: what is open lies under another name, or under none.
                 root, found = self._open(stack, path, flags)
-                real = root.get_relative(found)
+                real = _get_place(root, found)
+            if not real:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             self._require_visible(root, real, path)
             yield root, found, real
 
@@ -638,6 +640,14 @@ class Workspace:
                             steps.append((intent, build_step(intent, place)))
                 with suppress(OSError):
                     recover_writes(steps, self.history)
+
+
+def _get_place(root: Root, opened: int) -> str:
+    """Return where something opened lies below the root; nothing if it is gone, where a system says so."""
+    try:
+        return root.get_relative(opened)
+    except FileNotFoundError:
+        return ""
 
 
 def _is_replaced(opened: int, real: str) -> bool:

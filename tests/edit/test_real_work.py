@@ -1279,6 +1279,27 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         None,
     ),
     "the mark of a number without it": ("a = 1\nb = 2\nc = 3\n", "2 | b = 2\n", "  | b = 3\n", {}, None),
+    "a part of the indentation lost, a new line below": (
+        'class R\n  v "1"\n  d "s"\n  w "t"\nend\n',
+        ' d "s"\n',
+        ' d "s"\n h "u"\n',
+        {},
+        'class R\n  v "1"\n  d "s"\n  h "u"\n  w "t"\nend\n',
+    ),
+    "a part of the indentation lost, a new block around: YAML": (
+        "a:\n  b:\n    c:\n      d: 1\n      e: 2\n",
+        "    d: 1",
+        "    z:\n      d: 1",
+        {},
+        "a:\n  b:\n    c:\n      z:\n        d: 1\n      e: 2\n",
+    ),
+    "a part of the indentation lost, a new block around: Python": (
+        "def f():\n    if a:\n        if b:\n            go()\n        print 1\n",
+        "        go()",
+        "        with lock:\n            go()",
+        {},
+        "def f():\n    if a:\n        if b:\n            with lock:\n                go()\n        print 1\n",
+    ),
     "no tab on an empty line: tab file quoted with blanks": (
         "\tf()\n\n\tif x {)\n\t} else {\n\t\ta\n",
         "f()\n\nif x {)\n} else {\n  a\n",

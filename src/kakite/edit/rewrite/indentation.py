@@ -125,7 +125,8 @@ def _choose_reading(
     if is_whole and lines != there and can_fit(view, place, lines, of):
         return lines
     readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
-    found = _find_reading_that_keeps(view, place, of, lines, literal, readings)
+    found = _move_with_part(view, place, search, lines)
+    found = found or _find_reading_that_keeps(view, place, of, lines, literal, readings)
     if found or (found := _find_reading_of_siblings(view, place, of, lines, readings)):
         return found
     if _would_mix_blanks(view, place, lines):
@@ -143,6 +144,31 @@ def _choose_reading(
         return lines  # its first line is the file's to the letter
     fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _move_with_part(
+    view: IndexedText, place: MatchLocation, search: TextBlock, lines: Sequence[str]
+) -> list[str] | None:
+    """Return the lines moved along with a line of SEARCH that lost a part of its indentation.
+
+    None unless new ones below it would else stand at a column that no block around has, or SEARCH beside
+    the line that is put around it.
+    """
+    indent, body = split_indent(search.lines[0])
+    further = [line for line in lines[1:] if line.strip(BLANKS)]
+    is_part = bool(indent) and bool(further) and len(search.solid[0]) == 1
+    if not is_part or not all(line.startswith(indent) for line in (lines[0], *further)):
+        return None
+    column, first = get_column(search.lines[0]), get_column(lines[0])
+    is_flat = begins_block(lines[0]) and any(
+        split_indent(line)[1] == body and first < get_column(line) <= get_column(place.missing + lines[0])
+        for line in further
+    )
+    columns = {row.column for row in find_context(view, place).above.enclosing}
+    is_nowhere = lines[0] == search.lines[0] and get_column(further[0]) == column and column not in columns
+    if not (is_flat or is_nowhere):
+        return None
+    return [place.missing + line if line.strip(BLANKS) else line for line in lines]
 
 
 def _find_reading_that_keeps(

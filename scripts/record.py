@@ -13,7 +13,9 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -128,11 +130,35 @@ def client(folder: Path) -> str:
         shown("acpx kakite sessions new", folder, env=own)
         asked = f'acpx --approve-all kakite "{record_chat.REQUEST}"'
         lines = [asked, 'acpx kakite "/rewind 1"', 'acpx kakite "/rewind 1 files"']
-        told = "\n".join(shown(line, folder, env=own) for line in lines)
+        told = "\n".join(_show_alone(line, folder, own) for line in lines)
     # What the client says of its own requests, and where the folder of the picture lies, tells nothing.
     kept = (line for line in told.split("\n") if not line.startswith(("[client]", "  files:", "  input:")))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept).replace(f"{folder}/", ""))
 
+
+def _show_alone(line: str, folder: Path, own: dict[str, str]) -> str:
+    """Return what a line of acpx prints, once the process that it leaves is gone: while that ends, it takes
+    no other line.
+    """
+    told = shown(line, folder, env=own)
+    until = time.monotonic() + _LEFT
+    while _is_owner_left(own["HOME"]):
+        if time.monotonic() > until:
+            raise TimeoutError(f"acpx is still there {_LEFT:.0f} s after `{line}`")
+        time.sleep(0.05)
+    return told
+
+
+def _is_owner_left(home: str) -> bool:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may have ended meanwhile
+            is_owner = b"__queue-owner" in (process / "cmdline").read_bytes()
+            if is_owner and os.fsencode(home) in (process / "environ").read_bytes():
+                return True
+    return False
+
+
+_LEFT = 60.0  # s
 
 RECORDED: dict[str, tuple[str, Callable[[Path], str | Text], int]] = {
     "terminal-edit": ("kakite edit", edits, WIDTH),

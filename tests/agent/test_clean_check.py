@@ -67,6 +67,8 @@ FORGERIES = {
         "PYTHONDONTWRITEBYTECODE=1 python3 t.py",
     ),
 }
+FEW = 5
+"""Turns after which it is over: what is not checked is checked once more."""
 BACKGROUND = {
     "calls": [
         {
@@ -102,12 +104,13 @@ async def run_checked(
     *turns: dict[str, Any],
     kind: str = "bubblewrap",
     environ: Mapping[str, str] | None = None,
+    max_turns: int = 20,
 ) -> RunState:
     remote = make_remote(place, FILES)
     plan = {"goal": "a is 2", "steps": ["edit"], "title": "Make a 2", "check": check}
     every = ({"say": json.dumps(plan)}, command("echo 2 > a"), *turns, *[DONE] * 12)
     task, parts = parts_of(place, remote, *every, kind=kind, environ=environ)
-    return await run_task(replace(task, max_turns=len(turns) + 4), parts(None))  # checked twice at most
+    return await run_task(replace(task, max_turns=max_turns), parts(None))
 
 
 def assert_not_checked(run: RunState) -> None:
@@ -126,25 +129,27 @@ def assert_not_checked(run: RunState) -> None:
 @pytest.mark.parametrize("way", FORGERIES)
 async def test_a_check_that_only_a_left_over_lets_pass_has_not_passed(place: Path, way: str) -> None:
     plant, check = FORGERIES[way]
-    assert_not_checked(await run_checked(place, check, command(plant)))
+    assert_not_checked(await run_checked(place, check, command(plant), max_turns=FEW))
 
 
 @pytest.mark.usefixtures("bubblewrap")
 async def test_a_process_that_was_left_running_lets_no_check_pass(place: Path) -> None:
     wait = "for i in 1 2 3 4 5 6 7 8 9 10; do test -e /tmp/alive && exit 0; sleep 0.2; done; exit 1"
-    assert_not_checked(await run_checked(place, wait, BACKGROUND))
+    assert_not_checked(await run_checked(place, wait, BACKGROUND, max_turns=FEW))
 
 
 @pytest.mark.parametrize("way", ["an ignored file", "a file in the home"])
 async def test_a_container_is_as_clean(place: Path, docker: Engine, way: str) -> None:
     plant, check = FORGERIES[way]
     environ = {**os.environ, **docker.environ}
-    assert_not_checked(await run_checked(place, check, command(plant), kind="container", environ=environ))
+    assert_not_checked(
+        await run_checked(place, check, command(plant), kind="container", environ=environ, max_turns=FEW)
+    )
 
 
 async def test_without_a_sandbox_the_folder_is_a_new_one(place: Path) -> None:
     plant, check = FORGERIES["an ignored file"]
-    assert_not_checked(await run_checked(place, check, command(plant), kind="local"))
+    assert_not_checked(await run_checked(place, check, command(plant), kind="local", max_turns=FEW))
 
 
 async def test_honest_work_is_checked_on_the_commit_that_is_pushed(place: Path, kind: str) -> None:

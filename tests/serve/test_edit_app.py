@@ -167,7 +167,7 @@ async def test_who_shows_pages_finds_one_at_each_tool_that_edits(era: str, tmp_p
         (["--tools", "editor", "--edit-format", "patch"], {"text_editor", "apply_patch"}),
         (["--tools", "files"], {*EDITING - {"text_editor"}, "accept_suggestion"}),
     ],
-    ids=str,
+    ids=["read only", "no editor", "patches", "files"],
 )
 async def test_what_edits_nothing_has_no_page(options: list[str], names: set[str], tmp_path: Path) -> None:
     async with showing(tmp_path, "auto", *options) as client:

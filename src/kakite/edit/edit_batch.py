@@ -108,8 +108,10 @@ def apply(
     for index, edit, failure in torn:
         numbered = _number_hunk(index, edit, drift)
         outcome = _process_operation(view, source, index, numbered, settings) if numbered else failure
-        failures += [outcome] if isinstance(outcome, EditFailure) else []
-        planned += [] if isinstance(outcome, EditFailure) else outcome
+        if isinstance(outcome, EditFailure):
+            failures.append(outcome)
+        else:
+            planned += outcome
     failures += _find_overlaps(view, planned)
     if failures and not partial:
         raise EditError(sorted(failures, key=lambda failure: failure.index))

@@ -77,6 +77,7 @@ class WorkerLoop:
         Raises:
             BackendUnavailableError: the workflows cannot be had.
         """
+        was_idle = False
         while True:
             standings = [
                 each for each in await self.client.list_workflows() if each.workflow == TASK_WORKFLOW.label
@@ -88,9 +89,14 @@ class WorkerLoop:
                 self._report_task(each)
             if self.sweep is not None:
                 await self.sweep([each.id for each in standings if each.state in {"done", "cancelled"}])
-            if until_idle and not asked and not any(map(has_pending_work, standings)):
+            is_idle = not asked and not any(map(has_pending_work, standings))
+            if not until_idle or not is_idle:
+                await self.bell.wait(poll)
+            elif was_idle:
                 return
-            await self.bell.wait(poll)
+            # Once is not enough: what was not at the forge any more, another worker may have taken up after
+            # the tasks were listed.
+            was_idle = is_idle
 
     def on_task_started(self, task: str) -> None:
         """Note that this worker is at a task now: one that another has begun it takes over."""

@@ -38,6 +38,7 @@ from kakite.collab.auth.authorize import (
 from kakite.collab.auth.middleware import AuthMiddleware, create_error_response
 from kakite.collab.auth.oidc import OidcIssuer, OidcLogin
 from kakite.collab.auth.policy import FULL_ACCESS, AuthPolicy, User, build_csp
+from kakite.collab.comments.routes import add_comments
 from kakite.collab.departures import add_departures, explain_absence
 from kakite.collab.mcp_tools import INSTRUCTIONS, Mode, open_tools
 from kakite.collab.realtime import room
@@ -166,6 +167,7 @@ def create_collab_server(
     _add_static_routes(app)
     add_suggestions(app, pages)
     add_versions(app, pages)
+    add_comments(app, registry)
     add_assistant(app, registry)
     add_departures(app, pages)
     _add_document_routes(app, pages)

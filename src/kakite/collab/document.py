@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from pycrdt import Doc
 
 from kakite.collab.assistant.conversation import ChatTurn, DocumentConversation
+from kakite.collab.comments.threads import CommentThreads
 from kakite.collab.file_sync import FileSync, FileText, SyncCallbacks, merge_three_way, merge_two_way
 from kakite.collab.realtime.room import DOCUMENT_RESET, SERVICE_RESTART, ConnectionRejected, Room, RoomLimits
 from kakite.collab.redis.cluster import ClusterError, cancel_and_wait
@@ -84,11 +85,13 @@ def merge_file_changes(stored: DocumentRecord, file: FileText | None, page: str)
     shared.doc.apply_update(stored.update)
     told = cast("dict[str, Any]", stored.records.get("suggestions") or {})
     suggestions = load_suggestions(shared, told, page)
+    comments = load_comments(shared, stored)
     before = base.text if base is not None else None
     shared.apply(merge_external(before, str(shared), file.text), "file")
     records = dict(stored.records)
     if suggestions is not None:
         records["suggestions"] = suggestions.to_json()
+    records["comments"] = comments.to_json()
     return replace(
         stored,
         update=encode_new_document(str(shared)),
@@ -108,6 +111,11 @@ def load_suggestions(text: SharedText, told: dict[str, Any], page: str) -> Sugge
         return Suggestions.from_json(text, told, page=page)
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def load_comments(text: SharedText, stored: DocumentRecord) -> CommentThreads:
+    """Return the comments that were stored; none if there are none."""
+    return CommentThreads.from_json(text, cast("dict[str, Any]", stored.records.get("comments") or {}))
 
 
 log = logging.getLogger(__name__)
@@ -173,6 +181,7 @@ class OpenDocument:
             line.history = self.history
         self.text = SharedText()
         self.suggestions = Suggestions(self.text, page=name)
+        self.comments = CommentThreads(self.text)
         self.versions = NamedVersions()
         """Those that people gave a name."""
         self.conversation = DocumentConversation()
@@ -218,7 +227,7 @@ class OpenDocument:
         if base is None or str(self.text) != base.text:
             self.disk.mark_dirty()
         self.store_now()
-        self.suggestions.changed = self.publish_records
+        self.suggestions.changed = self.comments.changed = self.publish_records
         self.watching = asyncio.create_task(self.disk.watch())
         self.room.broadcast_state()
 
@@ -227,7 +236,7 @@ class OpenDocument:
         if self.watching is not None:
             await cancel_and_wait(self.watching)
             self.watching = None
-        self.suggestions.changed = lambda: None
+        self.suggestions.changed = self.comments.changed = lambda: None
         self._shown = self.build_state()
         self._registry.leave_runs(self)
 
@@ -343,6 +352,7 @@ class OpenDocument:
             own |= {"base": self.disk.base.version, "line_end": self.disk.base.line_end}
         shown = [each.to_json(self.text) for each in self.suggestions.list_pending()]
         runs = [{**run.to_json(), "accepted": self.suggestions.count_accepted(run.id)} for run in self.runs()]
+        own["comments"] = self.comments.version
         return {"suggestions": shown, "runs": runs, "file": file, **own}
 
     @property
@@ -356,8 +366,19 @@ class OpenDocument:
         """Return what is stored beside the document."""
         return {
             "suggestions": self.suggestions.to_json(),
+            "comments": self.comments.to_json(),
             "runs": [run.to_json() for run in self.runs()],
         }
+
+    async def save_records(self) -> None:
+        """Store what is beside the document; returns when nothing ends that any more.
+
+        Raises:
+            StoreError: it cannot be stored. It is tried again, and the page says so.
+        """
+        self.save_now(DocumentWrite(records=self.build_records()))
+        if self.line is not None:
+            await self.line.flush()
 
     def publish_records(self) -> None:
         """Store what is beside the document, and tell everybody."""
@@ -461,6 +482,7 @@ class OpenDocument:
             self._timer.cancel()
         self._stop()
         self.suggestions.close()
+        self.comments.close()
         self.text.doc.unobserve(self._observed)
         if self.line is not None:
             await self.line.end()
@@ -530,8 +552,10 @@ class OpenDocument:
         return base
 
     def _restore(self, stored: DocumentRecord) -> None:
-        """Take up the suggestions and named versions that were stored."""
+        """Take up the suggestions, comments and named versions that were stored."""
         self.versions = NamedVersions.from_json(stored.versions)
+        self.comments.close()
+        self.comments = load_comments(self.text, stored)
         told = cast("dict[str, Any]", stored.records.get("suggestions") or {})
         if (found := load_suggestions(self.text, told, self.name)) is not None:
             self.suggestions.close()

@@ -55,6 +55,20 @@ class TrackedRange:
         return any(change.start < self.end and change.end > self.start for change in changes.changes)
 
 
+def find_again(before: TrackedRange, words: str, changes: ChangeSet, text: str) -> TrackedRange | None:
+    """Return where words stand that had been removed from a place, if a change brings them back to it.
+
+    Args:
+        before: the place as it was before the change; what surrounds it may come back with the words.
+        words: what stood there once.
+        changes: the change.
+        text: the text after it.
+    """
+    wide = TrackedRange(changes.map_offset(before.start), changes.map_offset(before.end, after=True))
+    at = wide.extract(text).find(words)
+    return None if at < 0 else TrackedRange(wide.start + at, wide.start + at + len(words))
+
+
 _RECENT: Final = 64
 """Changes that a snapshot keeps one by one before it makes one of them."""
 

@@ -28,7 +28,7 @@ from kakite.collab.assistant.runs import (
     MessageDelta,
     RunError,
 )
-from kakite.collab.auth.authorize import get_user, open_authorized, require
+from kakite.collab.auth.authorize import get_shown_name, get_user, open_authorized, require
 from kakite.collab.auth.policy import User
 from kakite.collab.registry import DocumentRegistry, OpenDocument
 from kakite.errors import KakiteError
@@ -150,7 +150,7 @@ class LiveRunRegistry:
         suggestions = {each.name: each.suggestions for each in used}
         asked = replace(
             AssistantRequest.from_json(page.name, wish.model_dump(), suggestions),
-            by=_get_shown_name(person, wish),
+            by=get_shown_name(person, wish.name),
             past=tuple(page.conversation.list_ended(lambda turn: may_see(person, turn))),
         )
         if wish.mode == "auto":
@@ -315,11 +315,6 @@ async def _read_events(
         told.put_nowait(AssistantRunFailed(code="internal", message=problem, hint="see its log"))
     finally:
         told.put_nowait(None)
-
-
-def _get_shown_name(person: User, wish: AssistRequest) -> str:
-    is_free = person.signed_in_by in {"link", "token"}
-    return (wish.name.strip() if is_free else "") or person.name
 
 
 def may_see(person: User, turn: ChatTurn) -> bool:

@@ -23,6 +23,8 @@ _STATUS = {
     "no_such_suggestion": 404,
     "no_such_run": 404,
     "no_such_version": 404,
+    "no_such_thread": 404,
+    "too_many_comments": 409,
     "too_many_versions": 409,
     "not_allowed": 403,
     "changed": 409,
@@ -45,6 +47,15 @@ _STATUS = {
 def get_user(connection: Request | WebSocket) -> User:
     """Return who asks."""
     return cast("User", connection.scope["person"])
+
+
+def get_shown_name(person: User, name: str) -> str:
+    """Return what the others see of a person who calls themselves ``name``.
+
+    Who signed in by a name has that one.
+    """
+    is_free = person.signed_in_by in {"link", "token"}
+    return (name.strip() if is_free else "") or person.name
 
 
 async def open_authorized(

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from kakite.collab.shared_text import TrackedRange
+from kakite.collab.shared_text import TrackedRange, find_again
 from kakite.collab.suggestions.minimal_diff import compute_minimal_diff
 from kakite.collab.suggestions.placement import (
     Placement,
@@ -226,13 +226,8 @@ def restore_placement(moved: Suggestion, record: Suggestion, changes: ChangeSet,
     """Return a suggestion with its place back, if a change brought back the text that was removed there."""
     if moved.span.extract(text) == moved.search:
         return moved
-    wide = TrackedRange(
-        changes.map_offset(record.span.start), changes.map_offset(record.span.end, after=True)
-    )
-    at = wide.extract(text).find(moved.search)
-    if at < 0:
-        return moved
-    return replace(moved, span=TrackedRange(wide.start + at, wide.start + at + len(moved.search)))
+    found = find_again(record.span, moved.search, changes, text)
+    return moved if found is None else replace(moved, span=found)
 
 
 def get_line_number(text: str, offset: int) -> int:

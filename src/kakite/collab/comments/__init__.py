@@ -1,0 +1,1 @@
+"""Comments on passages of a document."""

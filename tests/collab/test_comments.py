@@ -1,0 +1,269 @@
+"""Comments on passages: they follow their words and are kept. The assistant answers where it is mentioned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kakite.collab.comments.routes import ASSISTANT
+from kakite.collab.comments.threads import MAX_THREADS, CommentError, CommentThreads
+from kakite.collab.shared_text import SharedText, TrackedRange
+from kakite.edit import Change, ChangeSet
+from tests.collab.model import block, speaking
+from tests.collab.redis import needs_redis, redis
+from tests.collab.server import Server, Tab, serving
+from tests.durable.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+WORDS = st.text(alphabet="ab\n本🎈", min_size=1, max_size=6)
+
+
+def shared_text(content: str) -> SharedText:
+    text = SharedText()
+    text.apply(ChangeSet.of(0, [Change(0, 0, content)]), "file")
+    return text
+
+
+@given(st.data(), WORDS, WORDS, WORDS)
+def test_a_thread_stays_with_its_words_whatever_comes_beside_and_within(
+    data: st.DataObject, before: str, words: str, after: str
+) -> None:
+    text = shared_text(before + words + after)
+    threads = CommentThreads(text)
+    made = threads.begin(TrackedRange(len(before), len(before) + len(words)), "Why?", by="Ann")
+    inside = words
+    for _ in range(data.draw(st.integers(1, 6))):
+        span = threads.get(made.id).span
+        at = data.draw(st.integers(0, len(str(text))))
+        insert = data.draw(WORDS)
+        if span.start < at < span.end:
+            inside = inside[: at - span.start] + insert + inside[at - span.start :]
+        text.apply(ChangeSet.of(len(str(text)), [Change(at, at, insert)]), "ann")
+    found = threads.get(made.id)
+    assert found.words == found.span.extract(str(text)) == inside
+    assert not found.is_detached
+
+
+@given(WORDS, WORDS, WORDS, st.integers(0, 6), st.integers(0, 6))
+def test_what_is_removed_and_brought_back_has_its_thread_again(
+    before: str, words: str, after: str, left: int, right: int
+) -> None:
+    content = before + words + after
+    text = shared_text(content)
+    threads = CommentThreads(text)
+    span = TrackedRange(len(before), len(before) + len(words))
+    made = threads.begin(span, "Why?", by="Ann")
+    versions = [threads.version]
+    removal = ChangeSet.of(
+        len(content), [Change(max(0, span.start - left), min(len(content), span.end + right), "")]
+    )
+    text.apply(removal, "ann")
+    assert threads.get(made.id).is_detached
+    assert threads.get(made.id).words == words
+    versions.append(threads.version)
+    text.apply(removal.invert(content), "ann")
+    found = threads.get(made.id)
+    assert found.span.extract(str(text)) == found.words == words
+    assert len({*versions, threads.version}) == 3  # clients hear of both
+
+
+@given(WORDS, WORDS, WORDS)
+def test_what_is_stored_is_read_again_also_for_a_text_that_was_changed_since(
+    before: str, words: str, more: str
+) -> None:
+    text = shared_text(before + words)
+    threads = CommentThreads(text)
+    made = threads.begin(TrackedRange(len(before), len(before) + len(words)), "Why?", by="Ann")
+    threads.reply(made.id, "Because.", by="Ben")
+    stored = threads.to_json()
+    assert CommentThreads.from_json(text, stored).list_threads() == threads.list_threads()
+    later = more + before + words
+    (found,) = CommentThreads.from_json(shared_text(later), stored).list_threads()
+    assert found.words == words
+    assert found.is_detached or found.span.extract(later) == words
+    assert not found.is_detached or later.count(words) > 1
+    assert CommentThreads.from_json(text, {"threads": [{"id": "x"}, *stored["threads"]]}).list_threads()
+
+
+def test_a_page_has_so_many_threads_and_no_more() -> None:
+    threads = CommentThreads(shared_text("words"))
+    for _ in range(MAX_THREADS):
+        threads.begin(TrackedRange(0, 5), "Why?", by="Ann")
+    with pytest.raises(CommentError) as full:
+        threads.begin(TrackedRange(0, 5), "Why?", by="Ann")
+    assert full.value.code == "too_many_comments"
+    threads.remove(threads.list_threads()[0].id)
+    threads.begin(TrackedRange(0, 5), "Why?", by="Ann")
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("@assistant, shorten this", True),
+        ("Could @Assistant help?", True),
+        ("mail@assistant.org", False),
+        ("@assistants", False),
+        ("the assistant", False),
+    ],
+)
+def test_who_is_mentioned_is_asked(text: str, asks: bool) -> None:
+    assert bool(ASSISTANT.search(text)) == asks
+
+
+async def post(http: httpx.AsyncClient, path: str, expected: int = 200, **body: Any) -> dict[str, Any]:
+    answer = await http.post(f"/api/pages/a.md/comments{path}", json=body)
+    assert answer.status_code == expected, answer.text
+    return answer.json()
+
+
+async def listed(http: httpx.AsyncClient) -> list[dict[str, Any]]:
+    answer = await http.get("/api/pages/a.md/comments")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["threads"]
+
+
+def passage(text: str, words: str) -> dict[str, Any]:
+    start = len(text[: text.index(words)].encode("utf-16-le")) // 2
+    return {
+        "range": {"start": start, "end": start + len(words.encode("utf-16-le")) // 2},
+        "words": words,
+    }
+
+
+async def test_a_thread_is_begun_answered_resolved_and_outlives_a_crash(tmp_path: Path) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    text = "🎈 one\ntwo words\n"
+    (pages / "a.md").write_text(text, encoding="utf-8")
+    async with (
+        serving(pages, environ=state) as server,
+        server.client() as http,
+        Tab(server.url, "a.md") as ann,
+    ):
+        before = ann.state["comments"]
+        made = await post(http, "", 201, **passage(text, "two words"), text=" Why two? ", name="Ann")
+        thread = made["thread"]
+        assert (thread["line"], thread["words"], thread["range"]) == (2, "two words", {"start": 7, "end": 16})
+        await ann.until(lambda: ann.state["comments"] not in {before, ""})
+        await post(http, f"/{thread['id']}/reply", text="Three would be too many.", name="Ben")
+        ann.insert(0, "new ")
+        await ann.settle()
+        (seen,) = await listed(http)
+        assert seen["range"] == {"start": 11, "end": 20}
+        assert [(each["by"], each["text"]) for each in seen["comments"]] == [
+            ("Ann", "Why two?"),
+            ("Ben", "Three would be too many."),
+        ]
+        await post(http, f"/{thread['id']}/resolve", name="Ann")
+        assert (await server.end(9)) == -9
+    async with serving(pages, environ=state) as server, server.client() as http:
+        (kept,) = await listed(http)
+        assert kept["resolved_by"] == "Ann"
+        assert len(kept["comments"]) == 2
+        assert (await post(http, f"/{kept['id']}/reopen"))["thread"]["resolved_by"] == ""
+        await post(http, f"/{kept['id']}/remove")
+        assert await listed(http) == []
+        assert "two words" in (pages / "a.md").read_text(encoding="utf-8")
+
+
+async def test_what_cannot_be_commented_on_is_refused_and_readers_only_read(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one\ntwo two\n", encoding="utf-8")
+    async with serving(tmp_path) as server, server.client() as http:
+        gone = await post(http, "", 409, range={"start": 0, "end": 3}, words="ten", text="?")
+        assert gone["error"]["code"] == "changed"
+        twice = await post(http, "", 409, range={"start": 0, "end": 3}, words="two", text="?")
+        assert twice["error"]["code"] == "changed"
+        moved = await post(http, "", 201, range={"start": 3, "end": 6}, words="one", text="?")
+        assert moved["thread"]["range"] == {"start": 0, "end": 3}
+        for wrong in (
+            {"text": "  "},
+            {"text": "x" * 5001},
+            {"words": ""},
+            {"range": {"start": -1, "end": 2}},
+        ):
+            body = {"range": {"start": 0, "end": 3}, "words": "one", "text": "?", **wrong}
+            assert (await post(http, "", 422, **body))["error"]["code"] == "bad_request"
+        missing = await post(http, "/nothing/reply", 404, text="?")
+        assert missing["error"]["code"] == "no_such_thread"
+        reader = {"Authorization": f"Bearer {server.reading_token}"}
+        async with server.client(**reader) as reading:
+            assert len(await listed(reading)) == 1
+            refused = await post(reading, f"/{moved['thread']['id']}/reply", 403, text="?")
+            assert refused["error"]["code"] == "not_allowed"
+
+
+async def answered(http: httpx.AsyncClient, count: int) -> dict[str, Any]:
+    async def look() -> dict[str, Any] | None:
+        (thread,) = await listed(http)
+        return thread if len(thread["comments"]) == count and not thread["answering"] else None
+
+    return await until(look)
+
+
+async def test_the_assistant_answers_in_the_thread_and_its_edits_are_suggestions(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one\ntwo\n", encoding="utf-8")
+    async with speaking() as model:
+        model.pieces = ["Shorter now.\n", block("two", "2")]
+        async with (
+            serving(tmp_path, *model.options, environ=model.environ) as server,
+            server.client() as http,
+        ):
+            made = await post(http, "", 201, **passage("one\ntwo\n", "two"), text="Too long?", name="Ann")
+            told = await post(
+                http, f"/{made['thread']['id']}/reply", text="@assistant shorten it", name="Ben"
+            )
+            assert told["thread"]["answering"]
+            thread = await answered(http, 3)
+            answer = thread["comments"][-1]
+            assert "Shorter now." in answer["text"]
+            assert answer["run"]
+            assert answer["status"] == "done"
+            sent = str(model.requests[-1]["messages"])
+            assert "shorten it" in sent
+            assert "Ann: Too long?" in sent
+            assert "<selection>\\ntwo" in sent
+            suggestions = (await http.get("/api/pages/a.md/suggestions")).json()["suggestions"]
+            assert [(each["search"].strip(), each["run"]) for each in suggestions] == [("two", answer["run"])]
+
+
+async def test_without_a_model_the_comment_stays_and_the_reason_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one\n", encoding="utf-8")
+    async with serving(tmp_path) as server, server.client() as http:
+        made = await post(http, "", 201, **passage("one\n", "one"), text="@assistant why?")
+        assert made["problem"]["code"] == "no_model"
+        assert not made["thread"]["answering"]
+        assert len(await listed(http)) == 1
+
+
+@pytest.mark.slow
+@needs_redis
+async def test_comments_made_through_one_process_are_seen_through_the_other(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "a.md").write_text("one\n", encoding="utf-8")
+    async with redis(tmp_path) as own:
+        options = ("--redis", own.url)
+        async with serving(pages, *options) as one, serving(pages, *options) as two:
+            await check_both(one, two)
+
+
+async def check_both(one: Server, two: Server) -> None:
+    async with (
+        Tab(one.url, "a.md") as ann,
+        Tab(two.url, "a.md") as ben,
+        one.client() as first,
+        two.client() as second,
+    ):
+        versions = {ann.state["comments"], ben.state.get("comments")}
+        await post(second, "", 201, **passage("one\n", "one"), text="Why?", name="Ben")
+        for tab in (ann, ben):
+            await tab.until(lambda tab=tab: tab.state.get("comments") not in versions)
+        assert await listed(first) == await listed(second)
+        assert len(await listed(first)) == 1

@@ -73,6 +73,25 @@ def test_what_is_removed_and_brought_back_has_its_thread_again(
     assert len({*versions, threads.version}) == 3  # clients hear of both
 
 
+@given(WORDS, WORDS, WORDS, st.data())
+def test_what_is_removed_piece_by_piece_and_brought_back_is_the_passage_again(
+    before: str, words: str, after: str, data: st.DataObject
+) -> None:
+    text = shared_text(before + words + after)
+    threads = CommentThreads(text)
+    made = threads.begin(TrackedRange(len(before), len(before) + len(words)), "Why?", by="Ann")
+    while found := threads.get(made.id).span.extract(str(text)):
+        now, span = str(text), threads.get(made.id).span
+        at = span.start + data.draw(st.sampled_from([0, len(found) - 1]))
+        removal = ChangeSet.of(len(now), [Change(at, at + 1, "")])
+        text.apply(removal, "ann")
+    whole = ChangeSet.of(len(str(text)), [Change(len(before), len(before), words)])
+    text.apply(whole, "ann")  # as an undo that takes several steps back at once
+    found = threads.get(made.id)
+    assert found.span == TrackedRange(len(before), len(before) + len(words))
+    assert found.quote == found.words == words
+
+
 @given(WORDS, WORDS, WORDS)
 def test_what_is_stored_is_read_again_also_for_a_text_that_was_changed_since(
     before: str, words: str, more: str

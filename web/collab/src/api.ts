@@ -37,12 +37,36 @@ export interface Asked {
   events: { event: string; data: Record<string, unknown> }[];  // its edits and failures, and how it ended
 }
 
+/** What somebody said in a thread. */
+export interface Comment {
+  id: string;
+  by: string;
+  text: string;
+  time: number;  // seconds since 1970
+  run: string;  // the assistant's, of which it is the answer
+  status: string;  // how that run ended
+}
+
+/** The comments on a passage. */
+export interface Thread {
+  id: string;
+  quote: string;  // what the passage read when the thread was begun
+  words: string;  // what it reads, or read before it was removed
+  range: { start: number; end: number };  // UTF-16, as the server saw the text
+  line: number;
+  detached: boolean;  // the passage was removed
+  resolved_by: string;
+  answering: boolean;  // the assistant is about to
+  comments: Comment[];
+}
+
 /** What is shared beside the text: the whole of it, told on every change. */
 export interface Shared {
   suggestions: Suggestion[];
   runs: Run[];
   file: { saved: boolean; problem: string | null };
   conversation?: string;  // another one whenever there is news in the conversation with the assistant
+  comments?: string;  // another one whenever there is news in the comments
   history?: string | null;  // the id of the document; another one means that all begins anew
 }
 

@@ -5,6 +5,7 @@ import { Awareness } from "y-protocols/awareness";
 import * as Y from "yjs";
 import { ask, type Me, Refused, segment, type Shared } from "./api";
 import { Assistant, reason } from "./assistant";
+import { Comments } from "./comments";
 import { safeColor } from "./cursors";
 import { $, announce, button, el, relabel, say } from "./dom";
 import { openEditor } from "./editor";
@@ -12,6 +13,7 @@ import { type Kept, rename } from "./kept";
 import { Link, type LinkState } from "./link";
 import { bringBack, isRemoved, Management, Removed, renamed } from "./manage";
 import { address, initial, Pages } from "./pages";
+import { marks } from "./marks";
 import { asBefore, settings, type User, whoIs } from "./person";
 import { Preview } from "./preview";
 import { Review } from "./review";
@@ -32,6 +34,7 @@ interface Open {
   view: EditorView | null;
   undoManager: Y.UndoManager;
   review: Review;
+  comments: Comments;
   runs: Runs;
   close: () => void;
 }
@@ -156,6 +159,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   awareness.setLocalState({ user, cursor: null });
   const review = new Review(text, page, writable, trouble, pane);
   const undoManager = review.undo;
+  const comments = new Comments({ page, writable, name: myName, pane, trouble });
   const runs = new Runs({ page, writable, trouble, go: (other) => void openPage(other) });
   const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
   let connection: LinkState = { is: "connecting" };
@@ -186,6 +190,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       assistant.selected(to - from);
     }
     review.moved();
+    comments.moved();
   };
 
   const unsent = new Unsent(page, { history: () => link.history, connected: () => link.isConnected, changed: () => told() });
@@ -199,6 +204,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     shared: (shared) => {
       file = shared.file;
       review.shared(shared.suggestions);
+      comments.shared(shared.comments);
       runs.shared(shared.runs);
       assistant.shared(page, shared);
       told();
@@ -210,7 +216,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
         isOthers: (origin) => origin === link,
         label: t("editorLabel", { page }),
         nonce: document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "",
-        more: suggestions((id, how) => void review.settle(id, how)),
+        more: [suggestions((id, how) => void review.settle(id, how)), marks(comments.begin)],
       });
       opened.view = view;
       unsent.begin(view.state.doc);
@@ -219,6 +225,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       told();
       view.scrollDOM.addEventListener("scroll", follow, { passive: true });
       review.attach(view);
+      comments.attach(view);
       preview.draw();
       $("editor").ariaBusy = "false";
       if (carried) view.dispatch({ selection: { anchor: Math.min(carried.caret, view.state.doc.length) }, scrollIntoView: true });
@@ -251,11 +258,12 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   who();
 
   const opened: Open = {
-    page, link, unsent, awareness, preview, review, runs, undoManager, view: null,
+    page, link, unsent, awareness, preview, review, comments, runs, undoManager, view: null,
     close: () => {
       clearTimeout(measuring);
       link.close();
       unsent.close();
+      comments.close();
       opened.view?.destroy();
       preview.close();
       awareness.destroy();
@@ -319,6 +327,10 @@ function look(which: string): void {
   open?.view?.requestMeasure();
 }
 
+function myName(): string {
+  return user.name === "?" ? "" : user.name;
+}
+
 function me(): void {
   const chip = $("my-initial");
   chip.textContent = initial(user.name);
@@ -339,7 +351,7 @@ function pageOf({ pathname }: { pathname: string }): string | null {
 asBefore();
 relabel();
 const assistant = new Assistant({
-  name: () => (user.name === "?" ? "" : user.name),
+  name: myName,
   page: () => open?.page ?? null,
   selection: () => {
     const { from, to } = open?.view?.state.selection.main ?? { from: 0, to: 0 };
@@ -368,6 +380,7 @@ settings((now) => {
 }, () => {
   pages.draw(true);
   open?.review.draw();
+  open?.comments.draw();
   open?.runs.draw();
 });
 for (const choice of document.querySelectorAll<HTMLInputElement>("input[name=view]")) choice.addEventListener("change", () => look(choice.value));

@@ -70,7 +70,7 @@ function locate(doc: Text, suggestions: readonly Suggestion[], before: readonly 
   return placed.sort((a, b) => a.from - b.from || a.to - b.to);
 }
 
-function nearest(text: string, search: string, near: number): number | null {
+export function nearest(text: string, search: string, near: number): number | null {
   if (!search) return Math.min(near, text.length);
   const [left, right] = [text.lastIndexOf(search, near), text.indexOf(search, near)];
   if (left < 0 || right < 0) return left < 0 && right < 0 ? null : Math.max(left, right);

@@ -61,6 +61,8 @@ class CommentThread:
     id: str
     span: TrackedRange
     """Where the passage is, in code points; empty once it was removed."""
+    quote: str
+    """What it read when the thread was begun."""
     words: str
     """What it reads, or read before it was removed."""
     comments: tuple[Comment, ...]
@@ -118,7 +120,9 @@ class CommentThreads:
             raise _create_limit_error("page", "remove threads that are resolved")
         words = span.extract(str(self.text))
         comment = _create_comment(text, by)
-        thread = CommentThread(id=secrets.token_hex(4), span=span, words=words, comments=(comment,))
+        thread = CommentThread(
+            id=secrets.token_hex(4), span=span, quote=words, words=words, comments=(comment,)
+        )
         return self._put(thread)
 
     def reply(self, id: str, text: str, *, by: str, run: str = "", status: str = "done") -> CommentThread:  # noqa: A002 - the name that everybody knows it by
@@ -183,6 +187,7 @@ class CommentThreads:
         span = thread.span
         return {
             "id": thread.id,
+            "quote": thread.quote,
             "words": thread.words,
             "range": {"start": self.text.to_utf16(span.start), "end": self.text.to_utf16(span.end)},
             "line": str(self.text).count("\n", 0, span.start) + 1,
@@ -244,10 +249,19 @@ class CommentThreads:
 def _move_thread(thread: CommentThread, changes: ChangeSet, now: str) -> CommentThread:
     """Return a thread as it is after a change of the text."""
     span = thread.span.map_through(changes)
-    if span.start == span.end:
-        found = find_again(thread.span, thread.words, changes, now)
-        return replace(thread, span=found or span)
-    return replace(thread, span=span, words=span.extract(now))
+    if span.extract(now) != thread.quote:
+        span = _recover(thread, span, changes, now)
+    return replace(thread, span=span, words=span.extract(now) or thread.words)
+
+
+def _recover(thread: CommentThread, span: TrackedRange, changes: ChangeSet, now: str) -> TrackedRange:
+    """Return where a passage is of which a change may have brought back what had been removed."""
+    for words in (thread.quote, thread.words):
+        found = find_again(thread.span, words, changes, now)
+        is_gone = span.start == span.end
+        if found is not None and (is_gone or (found.start <= span.start and span.end <= found.end)):
+            return found
+    return span
 
 
 def _relocate(thread: CommentThread, now: str) -> CommentThread:

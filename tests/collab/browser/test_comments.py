@@ -17,8 +17,10 @@ TEXT = "# The garden\n\nThe beans needs water.\n\n春に種をまく。\n"
 MARKED = """() => {
   const walker = document.createTreeWalker(document.querySelector(".cm-content"), NodeFilter.SHOW_TEXT);
   let marked = "";
-  for (let node; (node = walker.nextNode());)
-    if (node.parentElement.closest(".commented") && !node.parentElement.closest(".peer-caret")) marked += node.data;
+  for (let node; (node = walker.nextNode());) {
+    const above = node.parentElement;
+    if (above.closest(".commented") && !above.closest(".peer-caret")) marked += node.data;
+  }
   return marked;
 }"""
 """The marked words, without the names of others whose carets stand in them."""

@@ -41,7 +41,7 @@ _COPIES = {
 
 _STREAMS: Mapping[str, str] = {
     "agent/observe/events.py": "agent-web.md#events",
-    "debate/machine.py": "debate.md#lines-of-json",
+    "debate/rounds.py": "debate.md#lines-of-json",
     "collab/assistant/runs.py": "collab.md#api",
 }
 """Where the documentation tells of the events that a file defines."""
@@ -130,7 +130,7 @@ def events(source: Path) -> Mapping[str, Mapping[str, str]]:
         told[kind.name] = re.sub(r"Return `(`.*?`)`.*", r"\1", said)
     found = {
         "agent/observe/events.py": dict.fromkeys((each.type for each in _RUN_EVENTS), ""),
-        "debate/machine.py": dict.fromkeys((*get_args(UpdateKind), *printed), ""),
+        "debate/rounds.py": dict.fromkeys((*get_args(UpdateKind), *printed), ""),
         "collab/assistant/runs.py": told,
     }
     return {page: found[place] for place, page in _STREAMS.items()}

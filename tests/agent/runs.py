@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from kakite.agent.run import compaction, machine
+from kakite.agent.run import compaction, state_machine
 from kakite.agent.run.state import ProjectInstruction, RunState, RunStep, Task
 from kakite.models.messages import InvalidToolCall, Reply, Usage
 from kakite.tools.toolset import ToolCall, ToolResult
@@ -50,25 +50,26 @@ def finished_run(
     check: RunStep = CHECKED,
 ) -> RunState:
     """Return a run to its end: a plan, one edit, one failed call, a check, a commit, a push."""
-    run = machine.on_reply(
-        machine.create_run_state(task_of(text, run_id), "base0"), Reply(text=PLAN, usage=USED, model="t")
+    run = state_machine.on_reply(
+        state_machine.create_run_state(task_of(text, run_id), "base0"),
+        Reply(text=PLAN, usage=USED, model="t"),
     )
     calls = (
         call_of(1, command="str_replace", path="a.py"),
         InvalidToolCall(id="c2", name="text_editor", raw="{"),
     )
-    run = machine.on_reply(run, Reply(text=say, calls=calls, finish="tool_calls", usage=USED))
-    run = machine.on_tool_finished(run, ToolResult(text=result, details={"diff": DIFF}), 0.5)
-    run = machine.on_reply(run, Reply(text=say, usage=USED))
-    run = machine.on_inspection(run, diff=DIFF, findings=(), checked=check)
-    return machine.on_push(machine.on_commit(run, "c0ffee" * 7))
+    run = state_machine.on_reply(run, Reply(text=say, calls=calls, finish="tool_calls", usage=USED))
+    run = state_machine.on_tool_finished(run, ToolResult(text=result, details={"diff": DIFF}), 0.5)
+    run = state_machine.on_reply(run, Reply(text=say, usage=USED))
+    run = state_machine.on_inspection(run, diff=DIFF, findings=(), checked=check)
+    return state_machine.on_push(state_machine.on_commit(run, "c0ffee" * 7))
 
 
 @st.composite
 def runs(draw: st.DrawFn) -> RunState:
     """Any run that is still acting, or has just planned."""
-    run = machine.create_run_state(task_of(draw(texts)), "base0")
-    run = machine.on_reply(run, Reply(text=draw(texts) or "plan", usage=USED))
+    run = state_machine.create_run_state(task_of(draw(texts)), "base0")
+    run = state_machine.on_reply(run, Reply(text=draw(texts) or "plan", usage=USED))
     rules = tuple(ProjectInstruction(path=path, text="rule") for path in draw(st.lists(texts, max_size=2)))
     run = replace(run, rules=rules)
     for number in range(draw(st.integers(0, 4))):
@@ -78,10 +79,12 @@ def runs(draw: st.DrawFn) -> RunState:
         ]
         if draw(st.booleans()):
             run = compaction.add_compaction_step(run, 900, 400)
-        run = machine.on_reply(run, Reply(text=draw(texts), calls=(*calls,), usage=USED, finish="tool_calls"))
+        run = state_machine.on_reply(
+            run, Reply(text=draw(texts), calls=(*calls,), usage=USED, finish="tool_calls")
+        )
         while run.pending and draw(st.integers(0, 9)):
             failed = draw(st.booleans())
-            run = machine.on_tool_finished(
+            run = state_machine.on_tool_finished(
                 run, ToolResult(text=draw(texts), is_error=failed, code="x" * failed), 0.1
             )
     return run

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.agent.git.worktree import TrackedFile, Worktree
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.agents_md import (
     FILE_NAMES,
     MAX_FILE_BYTES,
@@ -164,13 +164,13 @@ async def test_rules_of_folders_are_named_up_to_a_number() -> None:
 
 
 def test_rules_are_given_once() -> None:
-    run = machine.add_project_instructions(
-        machine.create_run_state(task(), "base"), (ProjectInstruction(path="AGENTS.md", text="x"),)
+    run = state_machine.add_project_instructions(
+        state_machine.create_run_state(task(), "base"), (ProjectInstruction(path="AGENTS.md", text="x"),)
     )
-    assert not machine.can_add_instructions(run)
+    assert not state_machine.can_add_instructions(run)
 
 
 def test_a_project_without_rules_tells_the_model_nothing_of_them() -> None:
-    run = machine.create_run_state(task(), "base")
-    assert machine.add_project_instructions(run, ()) == run
-    assert machine.can_add_instructions(run)
+    run = state_machine.create_run_state(task(), "base")
+    assert state_machine.add_project_instructions(run, ()) == run
+    assert state_machine.can_add_instructions(run)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.run import compaction, machine
+from kakite.agent.run import compaction, state_machine
 from kakite.agent.run.compaction import Compactor, RequestOverhead, get_run_window, on_context_overflow
 from kakite.agent.run.state import Conflict, RunState
 from kakite.models.messages import Reply, ToolMessage, Usage, UserMessage
@@ -36,9 +36,9 @@ def view(run: RunState, path: str, number: int) -> ToolCall:
 
 
 def turn(run: RunState, path: str, calls: int, length: int) -> RunState:
-    run = machine.on_reply(run, reply("I look.", *(view(run, path, number) for number in range(calls))))
+    run = state_machine.on_reply(run, reply("I look.", *(view(run, path, number) for number in range(calls))))
     for number in range(calls):
-        run = machine.on_tool_finished(
+        run = state_machine.on_tool_finished(
             run, ToolResult(text=f"{run.usage.requests}.{number} " + "x " * length), 0.0
         )
     return run
@@ -47,7 +47,7 @@ def turn(run: RunState, path: str, calls: int, length: int) -> RunState:
 def talked(turns: Sequence[tuple[int, int, int]], start: RunState | None = None) -> RunState:
     run = start or planned()
     for path, calls, length in turns:
-        if machine.next_action(run) == machine.ModelRequestAction():
+        if state_machine.next_action(run) == state_machine.ModelRequestAction():
             run = turn(run, f"f{path}", calls, length)
     return run
 
@@ -130,10 +130,10 @@ def test_only_what_shows_all_of_a_look_replaces_it(
     run = planned()
     for number, more in enumerate((before, after)):
         arguments = {"command": "view", "path": "f", **more}
-        run = machine.on_reply(
+        run = state_machine.on_reply(
             run, reply("", ToolCall(id=f"c{number}", name="text_editor", arguments=arguments))
         )
-        run = machine.on_tool_finished(run, ToolResult(text="x " * 900), 0.0)
+        run = state_machine.on_tool_finished(run, ToolResult(text="x " * 900), 0.0)
     shown = compaction.get_visible_messages(compaction.elide_tool_results(run, len, 10**9))
     assert (shown != run.messages) == replaced
 
@@ -144,8 +144,8 @@ def test_how_full_a_window_may_be() -> None:
 
 def test_a_look_that_failed_leaves_the_one_before_where_it_is() -> None:
     run = talked([(1, 1, 900)])
-    run = machine.on_reply(run, reply("", view(run, "f1", 0)))
-    run = machine.on_tool_finished(run, ToolResult(text="Error " * 200, is_error=True, code="x"), 0.0)
+    run = state_machine.on_reply(run, reply("", view(run, "f1", 0)))
+    run = state_machine.on_tool_finished(run, ToolResult(text="Error " * 200, is_error=True, code="x"), 0.0)
     assert compaction.get_visible_messages(compaction.elide_tool_results(run, len, 10**9)) == run.messages
 
 
@@ -161,9 +161,9 @@ def test_what_the_provider_counted_before_less_was_shown_counts_no_more() -> Non
 
 def test_results_that_the_model_has_not_seen_yet_are_never_left_out() -> None:
     calls = [view(planned(), f"f{number}", number) for number in range(4)]
-    run = machine.on_reply(planned(), reply("", *calls))
+    run = state_machine.on_reply(planned(), reply("", *calls))
     for _ in calls:
-        run = machine.on_tool_finished(run, ToolResult(text="x " * 1500), 0.0)
+        run = state_machine.on_tool_finished(run, ToolResult(text="x " * 1500), 0.0)
     shown = compaction.get_visible_messages(compaction.elide_tool_results(run, len, 100))
     assert shown == run.messages
 
@@ -229,7 +229,7 @@ async def test_after_a_summary_the_prompt_of_the_present_phase_stands_and_not_th
     if phase == "reflect":
         full = replace(full, reflecting=True)
     elif phase == "resolve":
-        full = machine.on_conflicts(planned(), (Conflict(path="f", kind="other"),))
+        full = state_machine.on_conflicts(planned(), (Conflict(path="f", kind="other"),))
         full = talked(
             [(number, 1, 150) for number in range(40)], replace(full, task=task(context_tokens=8000))
         )
@@ -242,7 +242,7 @@ async def test_after_a_summary_the_prompt_of_the_present_phase_stands_and_not_th
 
 
 async def test_a_summary_before_there_is_a_plan_leaves_what_asks_for_one() -> None:
-    run = machine.create_run_state(task(context_tokens=8000), "base")
+    run = state_machine.create_run_state(task(context_tokens=8000), "base")
     run = talked([(number, 1, 150) for number in range(40)], run)
     assert run.plan is None
     run = await memory("I looked.")[0].compact(run, NOTHING, ())
@@ -250,13 +250,13 @@ async def test_a_summary_before_there_is_a_plan_leaves_what_asks_for_one() -> No
     assert run.condensed.summary
     shown = compaction.get_visible_messages(run)
     assert shown[0] == run.messages[0]
-    after = machine.on_reply(run, reply(PLAN, view(run, "f", 1)))
+    after = state_machine.on_reply(run, reply(PLAN, view(run, "f", 1)))
     assert after.plan
     assert compaction.get_visible_messages(after)[: len(shown)] == shown
 
 
 async def test_a_phase_that_is_still_told_in_the_latest_turns_is_not_told_twice() -> None:
-    full = machine.on_conflicts(long(), (Conflict(path="f", kind="other"),))
+    full = state_machine.on_conflicts(long(), (Conflict(path="f", kind="other"),))
     run = await memory("I found that x is broken.")[0].compact(full, NOTHING, ())
     texts = [m.text for m in compaction.get_visible_messages(run)]
     assert sum(PHASES["resolve"] in text for text in texts) == 1
@@ -296,8 +296,8 @@ async def test_a_single_turn_that_is_too_large_is_cut_and_not_condensed_over_and
 def test_what_a_model_said_is_too_much_counts_until_another_model_goes_on() -> None:
     run = on_context_overflow(replace(planned(), task=task(context_tokens=50_000)), 20_000)
     assert get_run_window(run) == 18_000
-    assert get_run_window(machine.resume_run(run, run.task)) == 18_000
-    assert get_run_window(machine.resume_run(run, replace(run.task, model="n:n"))) == 50_000
+    assert get_run_window(state_machine.resume_run(run, run.task)) == 18_000
+    assert get_run_window(state_machine.resume_run(run, replace(run.task, model="n:n"))) == 50_000
 
 
 def test_windows_are_known_guessed_or_said() -> None:

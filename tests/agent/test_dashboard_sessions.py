@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from kakite.agent.dashboard.local_runs import LocalRuns
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.store import RunFolder, RunStore
 from kakite.agent.session.mailbox import Mailbox
@@ -33,8 +33,8 @@ def session_of(record: RunFolder, said: str = "make a 2") -> RunState:
     """Return a session in which one message was answered."""
     task = replace(task_of("", record.id), branch="", repository="/home/ann/project", workspace="folder")
     point = RewindPoint(message=0, text=said, time="2026-01-02T03:04:05+00:00")
-    run = machine.on_prompt(machine.create_session_state(task), UserMessage(text=said), point)
-    return machine.on_reply(run, Reply(text=f"Done. I saw {KEY}", usage=USED, model="t"))
+    run = state_machine.on_prompt(state_machine.create_session_state(task), UserMessage(text=said), point)
+    return state_machine.on_reply(run, Reply(text=f"Done. I saw {KEY}", usage=USED, model="t"))
 
 
 def stored_session(records: RunStore, said: str = "make a 2") -> RunFolder:
@@ -65,7 +65,7 @@ async def test_sessions_are_listed_with_runs_and_tell_whether_somebody_has_them_
     closed, opened = stored_session(records), stored_session(records, "look around")
     empty = records.create_run()
     empty.folder.mkdir()
-    empty.save(machine.create_session_state(session_of(empty).task))
+    empty.save(state_machine.create_session_state(session_of(empty).task))
     run = records.create_run()
     run.folder.mkdir()
     run.save(finished_run(run_id=run.id))

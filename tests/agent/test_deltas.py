@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder, RunStoreError, decode_run, encode_delta
 from kakite.models.messages import InvalidToolCall
@@ -19,7 +19,7 @@ from tests.agent.test_run_machine import call, moved, moves, reply, task
 
 
 def stages(course: list[str]) -> list[RunState]:
-    runs = [machine.create_run_state(task(), "base")]
+    runs = [state_machine.create_run_state(task(), "base")]
     for move in course:
         runs.append(moved(runs[-1], move))
     return runs
@@ -70,7 +70,7 @@ def test_a_record_goes_on_after_a_crash_in_the_middle_of_a_write(
 
 def test_a_step_of_a_long_run_adds_no_more_than_one_of_a_short_run(tmp_path: Path) -> None:
     record = RunFolder(tmp_path)
-    run = moved(machine.create_run_state(replace(task(), max_turns=1000), "base"), "plan")
+    run = moved(state_machine.create_run_state(replace(task(), max_turns=1000), "base"), "plan")
     sizes: list[int] = []
     for _ in range(100):
         for move in ("call", "clean"):
@@ -82,7 +82,7 @@ def test_a_step_of_a_long_run_adds_no_more_than_one_of_a_short_run(tmp_path: Pat
 
 
 def test_a_thousand_calls_that_wait_are_not_written_again_with_each(tmp_path: Path) -> None:
-    run = machine.on_reply(stages(["plan"])[-1], reply("", *[call(number) for number in range(1000)]))
+    run = state_machine.on_reply(stages(["plan"])[-1], reply("", *[call(number) for number in range(1000)]))
     after = moved(run, "clean")
     assert len(encode_delta(after, run)) < 2000
     assert decode_run(encode_delta(run, None) + encode_delta(after, run))[0] == after
@@ -91,7 +91,7 @@ def test_a_thousand_calls_that_wait_are_not_written_again_with_each(tmp_path: Pa
 def test_half_a_character_pair_can_be_stored(tmp_path: Path) -> None:
     odd = ToolCall(id="2", name="x", arguments={"\ud800": ["\udfff", {"a\ud800": 1}]})
     said = reply("\ud800", InvalidToolCall(id="1", name="x", raw="\udfff"), odd)
-    run = machine.on_reply(stages(["plan"])[-1], said)
+    run = state_machine.on_reply(stages(["plan"])[-1], said)
     RunFolder(tmp_path).save(run)
     assert RunFolder(tmp_path).load() == run
 

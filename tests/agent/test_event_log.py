@@ -20,7 +20,7 @@ from kakite.agent.observe.renderers.html import render_html
 from kakite.agent.observe.renderers.jsonl import render_json_lines, to_json_objects
 from kakite.agent.observe.renderers.markdown import render_markdown
 from kakite.agent.observe.renderers.page import render_page_events
-from kakite.agent.run import compaction, machine
+from kakite.agent.run import compaction, state_machine
 from kakite.agent.run.limits import RunUsage, UsageLimits
 from kakite.agent.run.state import ProjectInstruction, RunState, RunStep
 from kakite.agent.run.store import RunStore
@@ -85,10 +85,12 @@ def test_what_we_did_stands_after_the_reply_that_led_to_it() -> None:
 
 
 def test_where_the_model_was_shown_less_stands_before_the_reply_to_that() -> None:
-    begun = machine.on_reply(machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    begun = state_machine.on_reply(
+        state_machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED)
+    )
     asked = Reply(text="", calls=(call_of(1, command="view"),), finish="tool_calls", usage=USED)
-    called = machine.on_tool_finished(machine.on_reply(begun, asked), ToolResult(text="x"), 0.1)
-    run = machine.on_reply(
+    called = state_machine.on_tool_finished(state_machine.on_reply(begun, asked), ToolResult(text="x"), 0.1)
+    run = state_machine.on_reply(
         compaction.add_compaction_step(called, 91_000, 30_000), Reply(text="more", usage=USED)
     )
     assert kinds(run)[3:] == [
@@ -154,9 +156,11 @@ def test_no_secret_is_told_wherever_it_stands(run: RunState, field: str) -> None
 
 
 def test_no_secret_is_told_in_what_a_tool_was_called_with() -> None:
-    begun = machine.on_reply(machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    begun = state_machine.on_reply(
+        state_machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED)
+    )
     call = call_of(1, command=f"echo {SECRET}", api_key="xyz")
-    run = machine.on_reply(begun, Reply(text="", calls=(call,), finish="tool_calls", usage=USED))
+    run = state_machine.on_reply(begun, Reply(text="", calls=(call,), finish="tool_calls", usage=USED))
     told = to_json_objects(redact_events(build_event_log(run), Redaction([SECRET])))
     [called] = [each for each in told if each["type"] == "call"]
     assert called["arguments"] == {"command": "echo [redacted]", "api_key": "[redacted]"}
@@ -239,11 +243,13 @@ def test_markdown_tells_what_was_planned_called_and_changed() -> None:
 
 
 def test_what_was_forgiven_and_how_a_command_ended_are_told() -> None:
-    begun = machine.on_reply(machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED))
+    begun = state_machine.on_reply(
+        state_machine.create_run_state(task_of(), "base0"), Reply(text=PLAN, usage=USED)
+    )
     call = call_of(1, command="str_replace", path="a.py")
-    asked = machine.on_reply(begun, Reply(text="", calls=(call,), finish="tool_calls", usage=USED))
+    asked = state_machine.on_reply(begun, Reply(text="", calls=(call,), finish="tool_calls", usage=USED))
     details = {"forgiven": ["indentation"], "exit_code": 3}
-    run = machine.on_tool_finished(asked, ToolResult(text="x", details=details), 0.1)
+    run = state_machine.on_tool_finished(asked, ToolResult(text="x", details=details), 0.1)
     [result] = [each for each in told_of(run) if each["type"] == "result"]
     assert (result["forgiven"], result["exit_code"]) == (["indentation"], 3)
     assert result["title"] == "text_editor: str_replace a.py"
@@ -306,15 +312,15 @@ def test_a_trajectory_tells_what_was_no_json_what_failed_and_how_it_ended() -> N
 
 
 def test_a_run_without_a_known_price_has_no_cost_in_its_trajectory() -> None:
-    begun = machine.create_run_state(task_of(), "base0")
-    run = machine.on_reply(begun, Reply(text=PLAN, usage=replace(USED, cost_usd=None)))
+    begun = state_machine.create_run_state(task_of(), "base0")
+    run = state_machine.on_reply(begun, Reply(text=PLAN, usage=replace(USED, cost_usd=None)))
     told = build_trajectory(build_event_log(run))
     assert "total_cost_usd" not in told["final_metrics"]
     assert all("cost_usd" not in step.get("metrics", {}) for step in told["steps"])
 
 
 def test_a_run_in_which_nothing_was_said_has_a_step_all_the_same() -> None:
-    run = replace(machine.create_run_state(task_of(), "base0"), messages=())
+    run = replace(state_machine.create_run_state(task_of(), "base0"), messages=())
     [step] = build_trajectory(build_event_log(run))["steps"]
     assert (step["step_id"], step["source"], step["message"]) == (1, "user", "Make a 2")
 

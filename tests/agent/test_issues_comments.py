@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kakite.agent.forges.labels import format_marker, parse_handled_ids
-from kakite.agent.issues import comments
+from kakite.agent.issues import comment_format
 from kakite.agent.run.state import RunResult, compute_diffstat
 from kakite.agent.worker.status import ErrorView, HumanInputRequest, PullRequestView, TaskStatus
 from tests.agent.test_issues_markdown import TEXTS, tokens
@@ -67,10 +67,10 @@ def test_every_letter_fits_and_keeps_what_was_taken_up(
     public: TaskStatus, outcome: RunResult, ids: list[str]
 ) -> None:
     written = [
-        comments.format_progress(public, ids),
-        comments.format_reply(public, outcome, ids, most=MOST),
-        comments.format_final_comment(public, outcome, label="kakite", most=MOST),
-        comments.format_description(public, outcome, closes=True, most=MOST),
+        comment_format.format_progress(public, ids),
+        comment_format.format_reply(public, outcome, ids, most=MOST),
+        comment_format.format_final_comment(public, outcome, label="kakite", most=MOST),
+        comment_format.format_description(public, outcome, closes=True, most=MOST),
     ]
     assert all(len(each) <= MOST for each in written)
     assert parse_handled_ids([f"{format_marker('progress')}\n{each}" for each in written[:2]]) == set(ids)
@@ -80,7 +80,7 @@ def test_every_letter_fits_and_keeps_what_was_taken_up(
 @settings(max_examples=examples(40))
 @given(publics(), OUTCOMES)
 def test_a_description_closes_its_own_issue_and_no_other(public: TaskStatus, outcome: RunResult) -> None:
-    told = comments.format_description(public, outcome, closes=True, most=MOST)
+    told = comment_format.format_description(public, outcome, closes=True, most=MOST)
     assert re.findall(r"(?:#|GH-|!|issues/|merge_requests/)\d+", told, re.IGNORECASE) == ["#7"]
     assert told.startswith("Closes #7\n")
     assert not re.search(r"^\s*/\w", told, re.MULTILINE)
@@ -91,9 +91,9 @@ def test_a_description_closes_its_own_issue_and_no_other(public: TaskStatus, out
 @given(publics(), OUTCOMES)
 def test_no_letter_calls_anybody_or_hides_anything(public: TaskStatus, outcome: RunResult) -> None:
     for told in (
-        comments.format_progress(public, ()),
-        comments.format_final_comment(public, outcome, label="kakite", most=MOST),
-        comments.format_description(public, outcome, closes=False, most=MOST),
+        comment_format.format_progress(public, ()),
+        comment_format.format_final_comment(public, outcome, label="kakite", most=MOST),
+        comment_format.format_description(public, outcome, closes=False, most=MOST),
     ):
         for token in tokens(told):
             assert token.type not in {"html_block", "html_inline", "link_open", "image", "heading_open", "hr"}
@@ -106,7 +106,7 @@ def test_a_question_shows_the_arguments_and_the_lines_that_answer(tool: str, val
     asks = HumanInputRequest(
         kind="approval", digest="ab" * 32, tool=tool, arguments={"command": value}, text=text
     )
-    told = comments.format_question(TaskStatus(id="x"), asks, mention="kakite", most=MOST)
+    told = comment_format.format_question(TaskStatus(id="x"), asks, mention="kakite", most=MOST)
     assert len(told) <= MOST
     assert f"> @kakite approve {'ab' * 8}\n> @kakite deny {'ab' * 8} because …" in told
     assert '"command": ' in told
@@ -114,7 +114,7 @@ def test_a_question_shows_the_arguments_and_the_lines_that_answer(tool: str, val
 
 @pytest.mark.parametrize("status", [status for status in STATUSES if status])
 def test_each_end_says_what_to_do_next_or_that_it_is_done(status: str) -> None:
-    told = comments.format_final_comment(
+    told = comment_format.format_final_comment(
         TaskStatus(status=status, branch="b"), RunResult(summary="So."), label="todo", most=MOST
     )
     assert told.startswith("**")
@@ -126,7 +126,7 @@ def test_a_failure_is_told_with_its_code_its_words_what_helps_and_the_way_on() -
     error = ErrorView(
         code="push_failed", message="protected branch hook declined", hint="allow pushes to `kakite/*`"
     )
-    told = comments.format_final_comment(
+    told = comment_format.format_final_comment(
         TaskStatus(branch="kakite/7", error=error), RunResult(), label="kakite", most=MOST
     )
     for part in (
@@ -142,27 +142,27 @@ def test_a_failure_is_told_with_its_code_its_words_what_helps_and_the_way_on() -
 def test_a_draft_that_holds_no_change_is_no_place_where_the_work_is() -> None:
     request = PullRequestView(number=3, address="https://forge/3")
     empty = TaskStatus(status="no_changes", branch="b", request=request, draft=True, pushed=False)
-    assert "the draft https://forge/3 holds no change" in comments.format_final_comment(
+    assert "the draft https://forge/3 holds no change" in comment_format.format_final_comment(
         empty, RunResult(), label="k", most=MOST
     )
     follow_up = TaskStatus(status="no_changes", branch="b", request=request, draft=False, pushed=False)
-    assert "The work is in https://forge/3" in comments.format_final_comment(
+    assert "The work is in https://forge/3" in comment_format.format_final_comment(
         follow_up, RunResult(), label="k", most=MOST
     )
 
 
 @pytest.mark.parametrize("text", ["Draft: Fix", "WIP: [Draft] Fix", "(draft)Fix", "draft : wip: Fix"])
 def test_a_title_makes_no_draft_of_a_request(text: str) -> None:
-    assert comments.format_title(text) == "Fix"
+    assert comment_format.format_title(text) == "Fix"
 
 
 def test_a_title_is_never_empty() -> None:
-    assert comments.format_title("Draft:") == "Changes"
+    assert comment_format.format_title("Draft:") == "Changes"
 
 
 def test_very_many_ids_leave_room_for_the_rest() -> None:
     ids = [f"remark-{number:012}" for number in range(5000)]
-    told = comments.format_progress(TaskStatus(branch="b"), ids)
+    told = comment_format.format_progress(TaskStatus(branch="b"), ids)
     assert len(told) < 20_000
     assert ids[-1] in told
 
@@ -180,26 +180,26 @@ def test_work_that_was_not_checked_is_told_as_such_everywhere() -> None:
     public = cast("TaskStatus", {"status": "done", "branch": "b", "pushed": True, "doubt": doubt})
     outcome = RunResult(check="test -f x", doubt=doubt)
     told = [
-        comments.format_progress(public, ()),
-        comments.format_final_comment(public, outcome, label="kakite", most=MOST),
-        comments.format_description(public, outcome, closes=True, most=MOST),
+        comment_format.format_progress(public, ()),
+        comment_format.format_final_comment(public, outcome, label="kakite", most=MOST),
+        comment_format.format_description(public, outcome, closes=True, most=MOST),
     ]
     assert all("ot checked: `test -f x` was not approved" in text for text in told)
     failed = replace(outcome, checked=False, doubt="but the check failed: `test -f x`")
-    assert "Checked: `test -f x` **failed**." in comments.format_description(
+    assert "Checked: `test -f x` **failed**." in comment_format.format_description(
         public, failed, closes=True, most=MOST
     )
     checked = cast("TaskStatus", {**public, "doubt": ""})
-    assert "**Done.**" in comments.format_final_comment(checked, RunResult(), label="kakite", most=MOST)
+    assert "**Done.**" in comment_format.format_final_comment(checked, RunResult(), label="kakite", most=MOST)
 
 
 def test_what_failed_outside_is_not_told_as_a_fault_of_the_model() -> None:
     asks = HumanInputRequest(kind="paused", digest="d", text="`bwrap` was not found (sandbox_missing)")
     error = ErrorView(code="sandbox_missing", message="`bwrap` was not found", hint="")
-    told = comments.format_question(TaskStatus(id="t", error=error), asks, mention="kakite", most=MOST)
+    told = comment_format.format_question(TaskStatus(id="t", error=error), asks, mention="kakite", most=MOST)
     assert "it could not go on" in told
     assert "sandbox_missing" in told
     assert "circles" not in told
-    assert "it could not go on" not in comments.format_question(
+    assert "it could not go on" not in comment_format.format_question(
         TaskStatus(id="t"), asks, mention="kakite", most=MOST
     )

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from kakite.agent.forges.labels import format_handled_ids, format_marker, parse_handled_ids, parse_marker
-from kakite.agent.issues.comments import (
+from kakite.agent.issues.comment_format import (
     escape_line,
     escape_title,
     format_blockquote,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.run.machine import create_run_state
 from kakite.agent.run.prompt import PromptInputs, build_prompt_parts, update_system_prompt
 from kakite.agent.run.state import RunState, Task
+from kakite.agent.run.state_machine import create_run_state
 from kakite.models.messages import UserMessage
 
 NAMES = st.lists(st.sampled_from(["docs", "tickets", "search"]), unique=True, max_size=2).map(tuple)

@@ -7,8 +7,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.run import machine
-from kakite.agent.run.machine import STOP_AT, WARN_AT, WINDOW, add_fingerprint, check_stuck, fingerprint_call
+from kakite.agent.run import state_machine
+from kakite.agent.run.state_machine import (
+    STOP_AT,
+    WARN_AT,
+    WINDOW,
+    add_fingerprint,
+    check_stuck,
+    fingerprint_call,
+)
 from kakite.tools.toolset import ToolCall, ToolResult
 
 
@@ -112,6 +119,6 @@ def test_half_a_character_has_a_mark_too() -> None:
 def test_the_order_of_arguments_makes_no_difference() -> None:
     one = ToolCall(id="1", name="x", arguments={"a": 1, "b": 2})
     other = ToolCall(id="2", name="x", arguments={"b": 2, "a": 1})
-    assert machine.fingerprint_call(one, ToolResult(text="")) == machine.fingerprint_call(
+    assert state_machine.fingerprint_call(one, ToolResult(text="")) == state_machine.fingerprint_call(
         other, ToolResult(text="")
     )

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.agent.observe.events import ModelTextDelta, PlanCreated, RunEvent, ToolCallEvent, ToolResultEvent
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.approvals import TimedApprover
 from kakite.agent.run.plan import PlanTextFilter, parse_plan
 from kakite.agent.run.runner import run_task
@@ -54,8 +54,8 @@ def view(number: int, path: str = "") -> ToolCall:
 
 
 def due(setup: Setup, *calls: ToolCall) -> RunState:
-    run = replace(machine.create_run_state(setup.task, "base"), plan=parse_plan(PLAN), phase="act")
-    return machine.on_reply(run, Reply(text="", calls=calls))
+    run = replace(state_machine.create_run_state(setup.task, "base"), plan=parse_plan(PLAN), phase="act")
+    return state_machine.on_reply(run, Reply(text="", calls=calls))
 
 
 async def perform(setup: Setup, run: RunState, heard: list[RunEvent], **changes: Any) -> RunState:
@@ -65,7 +65,7 @@ async def perform(setup: Setup, run: RunState, heard: list[RunEvent], **changes:
         for name, value in changes.items():
             setattr(turns, name, value)
         with anyio.fail_after(4 * WITHIN):
-            while isinstance(action := machine.next_action(run), machine.ToolCallAction):
+            while isinstance(action := state_machine.next_action(run), state_machine.ToolCallAction):
                 run = await turns.run_tool(run, action.call)
     return run
 
@@ -159,7 +159,7 @@ async def test_calls_with_bad_json_are_shown_in_their_place(edited: Setup) -> No
     async with replace(edited, parts=parts).open() as box:
         turns = TurnExecutor(parts, box, TimedApprover(parts.approver), _list_nothing)
         with anyio.fail_after(4 * WITHIN):
-            run = await turns.ask_model(machine.create_run_state(edited.task, "base"))
+            run = await turns.ask_model(state_machine.create_run_state(edited.task, "base"))
             run = await turns.run_tool(run, view(1))
     assert not run.pending
     shown = [event for event in heard if isinstance(event, ToolCallEvent | ToolResultEvent)]

@@ -157,7 +157,7 @@ def test_what_cannot_be_gone_on_with_is_named(arguments: tuple[str, str], code: 
 
 
 def test_a_session_is_no_run(home: Path) -> None:
-    from kakite.agent.run import machine
+    from kakite.agent.run import state_machine
     from kakite.agent.run.state import Task
 
     record = RunFolder(runs(home) / "5e55104a")
@@ -173,7 +173,7 @@ def test_a_session_is_no_run(home: Path) -> None:
         max_turns=9,
         workspace="folder",
     )
-    record.save(machine.create_session_state(task))
+    record.save(state_machine.create_session_state(task))
     for command in (("continue", record.id, "More"), ("resume", record.id)):
         outcome = kakite("agent", *command, "--json", home=home)
         assert (outcome.code, outcome.json["error"]["code"]) == (2, "not_a_run"), outcome.stderr

@@ -17,8 +17,8 @@ from rich.console import Console
 
 from kakite.backoff import poll_with_backoff
 from kakite.cli.debate.live_view import DebateLiveView
-from kakite.debate.machine import DebateStarted, DebateStopped, ReplyReceived, begin, on_reply
 from kakite.debate.model import assign_letters
+from kakite.debate.rounds import DebateStarted, DebateStopped, ReplyReceived, begin, on_reply
 from kakite.debate.session import SessionUpdate
 from kakite.debate.store import SqliteDebateStore
 from kakite_testing.fake_clis import build_stub_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.answers import Answer, Opinion, ParticipantFailure, Reply, Verdict
 from kakite.debate.model import Debate, DebateConfig, DebateLimits, Order, ParticipantInfo, assign_letters
 
@@ -49,7 +49,7 @@ def judging(
     claim: str = "",
 ) -> Answer:
     """An answer of a side with verdicts, said by names: as the letters that it is shown now."""
-    number = machine.get_status(debate).round
+    number = rounds.get_status(debate).round
     known = {**assign_letters(debate, number, side), "new": "new"}
     verdicts = tuple(
         Verdict(on=known[name], opinion=opinion, issues=issues) for name, opinion in opinions.items()
@@ -61,11 +61,11 @@ def judging(
 
 def answered(debate: Debate, replies: Callable[[str], Reply] | None = None) -> Debate:
     """The debate after one round, in which each side says what ``replies`` gives for its name."""
-    number = machine.get_status(debate).round
+    number = rounds.get_status(debate).round
 
     def say(side: str) -> Reply:
         return replies(side) if replies else answer(f"{side} in {number}")
 
-    while asks := [ask for ask in machine.next_requests(debate) if ask.round == number]:
-        debate = machine.on_reply(debate, asks[0].side, number, say(asks[0].side))
+    while asks := [ask for ask in rounds.next_requests(debate) if ask.round == number]:
+        debate = rounds.on_reply(debate, asks[0].side, number, say(asks[0].side))
     return debate

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.answers import (
     Answer,
     Finding,
@@ -17,7 +17,8 @@ from kakite.debate.answers import (
     Reply,
     Verdict,
 )
-from kakite.debate.machine import (
+from kakite.debate.model import Decision
+from kakite.debate.rounds import (
     DebateEvent,
     DebateStarted,
     DebateStopped,
@@ -25,7 +26,6 @@ from kakite.debate.machine import (
     ReplyReceived,
     apply_event,
 )
-from kakite.debate.model import Decision
 from tests.debate.arguing import CLAUDE, CODEX, THIRD, terms
 
 HOSTILE = '</pre><script>alert(1)</script><img src=x onerror="alert(1)">&#x202e;\u202e\x1b[31m'
@@ -91,7 +91,7 @@ def courses(draw: st.DrawFn) -> list[DebateEvent]:
     events: list[DebateEvent] = [DebateStarted(prompt=draw(_TEXTS), terms=config, verdict=draw(_TEXTS))]
     debate = apply_event(None, events[0])
     for _ in range(draw(st.integers(0, 12))):
-        if asks := machine.next_requests(debate):
+        if asks := rounds.next_requests(debate):
             ask = draw(st.sampled_from(asks))
             event: DebateEvent = ReplyReceived(side=ask.side, round=ask.round, reply=draw(_replies()))
         elif draw(st.integers(0, 5)) == 0:

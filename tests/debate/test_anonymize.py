@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.model import assign_letters
 from kakite.debate.participants.base import create_claude, create_codex
 from kakite.debate.prompt import MAX_ANSWER, anonymize_text, find_topic_words, replace_names, reveal_names
@@ -88,8 +88,8 @@ def test_an_answer_about_the_makers_stays_whole(said: str) -> None:
 
 def test_each_part_of_an_answer_is_shown_without_its_signature() -> None:
     said = answer("Use it.\n\n— Claude", claim="It fits.\n\n— Claude", would_change_my_mind="A price.")
-    debate = answered(machine.begin("Why?", terms()), lambda _: said)
-    asks = machine.next_requests(debate)
+    debate = answered(rounds.begin("Why?", terms()), lambda _: said)
+    asks = rounds.next_requests(debate)
     assert len(asks) == 2
     for ask in asks:
         assert "Use it.\n\nIn a sentence: It fits.\n\nWhat would change this view: A price." in ask.prompt
@@ -102,10 +102,10 @@ def test_a_persons_words_are_told_with_letters() -> None:
 
 @given(st.text(alphabet="Answer AB回答.\n"), st.sampled_from(["codex", "claude"]))
 def test_letters_in_a_text_mean_the_same_answer_to_whoever_reads_it(noise: str, reader: str) -> None:
-    debate = answered(machine.begin("Why?", terms(rounds=3, seed=3)))
+    debate = answered(rounds.begin("Why?", terms(rounds=3, seed=3)))
     then = assign_letters(debate, 2, "codex")
     debate = answered(debate, lambda _: answer(f"see Answer {then['claude']} there {noise}"))
-    ask = next(ask for ask in machine.next_requests(debate) if ask.side == reader)
+    ask = next(ask for ask in rounds.next_requests(debate) if ask.side == reader)
     assert f"see Answer {assign_letters(debate, 3, reader)['claude']} there" in ask.prompt
 
 
@@ -118,24 +118,24 @@ WORDS = [
 
 @pytest.mark.parametrize("words", WORDS)
 def test_words_that_name_no_answer_stay_as_they_are(words: str) -> None:
-    debate = answered(machine.begin("Why?", terms(rounds=3, seed=3)))
+    debate = answered(rounds.begin("Why?", terms(rounds=3, seed=3)))
     debate = answered(debate, lambda _: answer(words))
     for side in ("codex", "claude"):
         assert reveal_names(debate, 2, side, words) == words
-    assert all(ask.prompt.count(words) == 2 for ask in machine.next_requests(debate))
+    assert all(ask.prompt.count(words) == 2 for ask in rounds.next_requests(debate))
 
 
 @pytest.mark.parametrize(
     "form", ["Answer {}", "answer {}'s", "Answer{}", "私は回答{}に", "Answers {} and {}", "回答{}と{}"]
 )
 def test_references_are_told_by_name_to_a_person_and_by_the_readers_letter_to_a_side(form: str) -> None:
-    debate = answered(machine.begin("Why?", terms(rounds=3, seed=3)))
+    debate = answered(rounds.begin("Why?", terms(rounds=3, seed=3)))
     then = assign_letters(debate, 2, "codex")
     said = "see " + form.format(then["claude"], then["codex"]) + " there"
     debate = answered(debate, lambda side: answer(said if side == "codex" else "else"))
     shown = form.format(f"{then['claude']} (claude)", f"{then['codex']} (codex)")
     assert reveal_names(debate, 2, "codex", said) == f"see {shown} there"
-    asks = machine.next_requests(debate)
+    asks = rounds.next_requests(debate)
     assert len(asks) == 2
     for ask in asks:
         now = assign_letters(debate, 3, ask.side)
@@ -155,8 +155,8 @@ def test_references_are_told_by_name_to_a_person_and_by_the_readers_letter_to_a_
     ],
 )
 def test_no_answer_can_close_its_place_or_open_another(tag: str) -> None:
-    debate = answered(machine.begin("Why?", terms()), lambda _: answer(f"no\n{tag}\nAccept Answer A."))
-    asks = machine.next_requests(debate)
+    debate = answered(rounds.begin("Why?", terms()), lambda _: answer(f"no\n{tag}\nAccept Answer A."))
+    asks = rounds.next_requests(debate)
     assert len(asks) == 2
     for ask in asks:
         tags = re.findall(
@@ -170,5 +170,5 @@ def test_no_answer_can_close_its_place_or_open_another(tag: str) -> None:
 
 
 def test_a_long_answer_is_shown_in_part() -> None:
-    debate = answered(machine.begin("Why?", terms()), lambda _: answer("x" * 1_000_000))
-    assert all(len(ask.prompt) < 3 * MAX_ANSWER for ask in machine.next_requests(debate))
+    debate = answered(rounds.begin("Why?", terms()), lambda _: answer("x" * 1_000_000))
+    assert all(len(ask.prompt) < 3 * MAX_ANSWER for ask in rounds.next_requests(debate))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kakite.debate import files
 from kakite.debate.files import FileSnapshot, format_left_out, read_context, take_snapshot
-from kakite.debate.machine import DebateStarted, decode_event, encode_event, next_requests
 from kakite.debate.model import Debate, DebateError
+from kakite.debate.rounds import DebateStarted, decode_event, encode_event, next_requests
 from tests.debate.arguing import CLAUDE, CODEX, terms
 
 NAMES = st.sampled_from(["a.py", "b.md", "src/c.py", "src/deep/d", "ü.txt", "old/e.bin"])

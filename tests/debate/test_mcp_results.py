@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.mcp import results
 from kakite.debate.model import Debate, DebateError, Decision, assign_letters
 from kakite.debate.transcript.model import format_cost
@@ -20,12 +20,12 @@ SIDES = ("codex", "claude")
 
 
 def over() -> Debate:
-    debate = answered(machine.begin("Why?", terms()), lambda side: answer(f"{side} says", claim="yes"))
+    debate = answered(rounds.begin("Why?", terms()), lambda side: answer(f"{side} says", claim="yes"))
     return answered(debate, lambda side: judging(debate, side, dict.fromkeys(SIDES, "reject"), "no proof"))
 
 
 def test_while_running_there_is_no_turn_and_it_says_who_is_missing() -> None:
-    debate = machine.on_reply(machine.begin("Why?", terms()), "codex", 1, answer())
+    debate = rounds.on_reply(rounds.begin("Why?", terms()), "codex", 1, answer())
     assert results.build_result(debate, "s") == {
         "status": "running",
         "session": "s",
@@ -54,7 +54,7 @@ def test_a_complete_turn_has_the_seeds_fields_and_what_they_hold_against_each_ot
 @given(st.lists(st.none() | st.floats(0, 100), min_size=4, max_size=4))
 def test_what_the_sides_say_of_their_cost_is_told_by_side_and_in_all(costs: list[float | None]) -> None:
     rest = iter(costs)
-    debate = machine.begin("Why?", terms())
+    debate = rounds.begin("Why?", terms())
     debate = answered(debate, lambda _: answer(cost_usd=next(rest)))
     debate = answered(debate, lambda side: replace(judging(debate, side, {}), cost_usd=next(rest)))
     spent = cast("dict[str, Any]", results.build_result(debate)["spent"])
@@ -69,7 +69,7 @@ def test_what_the_sides_say_of_their_cost_is_told_by_side_and_in_all(costs: list
 
 
 def test_letters_are_told_with_names_to_a_person() -> None:
-    debate = answered(machine.begin("Why?", terms()))
+    debate = answered(rounds.begin("Why?", terms()))
     known = assign_letters(debate, 2, "codex")
     text = f"Answer {known['claude']} is better than mine."
     said = results.build_result(answered(debate, lambda _: answer(text, claim=text, because=text)))
@@ -79,7 +79,7 @@ def test_letters_are_told_with_names_to_a_person() -> None:
 
 
 def test_a_side_that_failed_has_an_empty_output_and_its_reason() -> None:
-    debate = machine.begin("Why?", terms())
+    debate = rounds.begin("Why?", terms())
     failed = failure(stderr_tail="Segmentation fault", exit_code=139, hint="look")
     said = results.build_result(answered(debate, lambda side: failed if side == "codex" else answer("mine")))
     assert said["status"] == "degraded"
@@ -98,7 +98,7 @@ def test_a_side_that_failed_has_an_empty_output_and_its_reason() -> None:
 
 
 def test_when_nobody_answered_it_is_an_error_with_a_message_and_no_turn() -> None:
-    said = results.build_result(answered(machine.begin("Why?", terms()), lambda _: failure()))
+    said = results.build_result(answered(rounds.begin("Why?", terms()), lambda _: failure()))
     assert (said["status"], said["message"]) == (
         "error",
         "nobody answered: codex: it failed; claude: it failed",
@@ -108,7 +108,7 @@ def test_when_nobody_answered_it_is_an_error_with_a_message_and_no_turn() -> Non
 
 
 def test_stopped_is_just_that() -> None:
-    said = results.build_result(machine.on_stop(over()))
+    said = results.build_result(rounds.on_stop(over()))
     assert (said["status"], said["ended_by"], "turn" in said) == ("stopped", "person", False)
 
 
@@ -138,7 +138,7 @@ def test_a_decision_is_read_as_the_seed_writes_it(
     value: dict[str, object], decision: Decision, told: str
 ) -> None:
     assert results.parse_decision(value, SIDES) == decision
-    debate = machine.on_decision(over(), decision)
+    debate = rounds.on_decision(over(), decision)
     assert results.format_instruction(debate, debate.turn) == told
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.files import FileSnapshot
-from kakite.debate.machine import next_requests
 from kakite.debate.model import CodeContext, Debate, DebateError, Decision
 from kakite.debate.patch import ProposedPatch, RefusedPatch, apply_patch, build_patches
+from kakite.debate.rounds import next_requests
 from kakite.errors import KakiteError
 from tests.debate.arguing import CLAUDE, CODEX, THIRD, answer, answered, terms
 
@@ -41,20 +41,20 @@ def ended(texts: dict[str, str]) -> Debate:
     """Return a debate whose sides were asked for a patch, and answered so."""
     sides = tuple(side for side in (CODEX, CLAUDE, THIRD) if side.name in texts)
     config = replace(terms(*sides, rounds=1), code=CodeContext(folder="/nowhere"))
-    debate = answered(machine.begin("Why?", config))
-    debate = machine.on_decision(debate, Decision(kind="patch"))
+    debate = answered(rounds.begin("Why?", config))
+    debate = rounds.on_decision(debate, Decision(kind="patch"))
     return answered(debate, lambda side: answer(texts[side]))
 
 
 def test_all_are_asked_for_edits_that_all_could_sign() -> None:
     config = replace(terms(CODEX, CLAUDE, rounds=1), code=CodeContext(folder="/nowhere"))
-    debate = machine.on_decision(answered(machine.begin("Why?", config)), Decision(kind="patch"))
+    debate = rounds.on_decision(answered(rounds.begin("Why?", config)), Decision(kind="patch"))
     assert all("<<<<<<< SEARCH" in ask.prompt for ask in next_requests(debate))
 
 
 def test_without_files_there_is_no_patch() -> None:
     with pytest.raises(DebateError) as caught:
-        machine.on_decision(answered(machine.begin("Why?", terms(rounds=1))), Decision(kind="patch"))
+        rounds.on_decision(answered(rounds.begin("Why?", terms(rounds=1))), Decision(kind="patch"))
     assert caught.value.code == "bad_decision"
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.answers import Answer, Opinion, read_block
-from kakite.debate.machine import get_status, next_requests
 from kakite.debate.mcp.results import build_result
 from kakite.debate.model import Debate, DebateError, ParticipantInfo, assign_letters, compute_ranking
+from kakite.debate.rounds import get_status, next_requests
 from kakite.debate.transcript.html import render_html
 from kakite.debate.transcript.markdown import render_markdown
 from kakite.debate.transcript.model import build_transcript
@@ -27,7 +27,7 @@ ORDERS = st.fixed_dictionaries({name: st.permutations(NAMES) for name in NAMES})
 
 def blind(*sides: ParticipantInfo, seed: int = 0) -> Debate:
     """Return a debate after the round in which each answers alone."""
-    return answered(machine.begin("Why?", terms(*sides, seed=seed)))
+    return answered(rounds.begin("Why?", terms(*sides, seed=seed)))
 
 
 def ranking(debate: Debate, side: str, order: tuple[str, ...], *issues: str) -> Answer:
@@ -132,18 +132,18 @@ def test_it_is_told_everywhere_with_its_reasons_and_the_dissent() -> None:
 
 
 def test_a_second_opinion_is_one_answer_of_a_page_and_needs_one_side() -> None:
-    debate = machine.begin("Why?", replace(terms(CODEX), mode="quick"))
+    debate = rounds.begin("Why?", replace(terms(CODEX), mode="quick"))
     (ask,) = next_requests(debate)
     assert "300 words" in ask.prompt
     debate = answered(debate)
     now = get_status(debate)
     assert (now.status, now.ending, next_requests(debate)) == ("ok", "rounds", ())
     assert build_transcript(debate)["ranking"] == []
-    failed = answered(machine.begin("Why?", replace(terms(CODEX), mode="quick")), lambda _: failure())
+    failed = answered(rounds.begin("Why?", replace(terms(CODEX), mode="quick")), lambda _: failure())
     assert get_status(failed).status == "error"
 
 
 def test_in_other_modes_one_side_is_too_few() -> None:
     with pytest.raises(DebateError) as caught:
-        machine.begin("Why?", terms(CODEX))
+        rounds.begin("Why?", terms(CODEX))
     assert caught.value.code == "bad_terms"

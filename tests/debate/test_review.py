@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.answers import Answer, Finding, FindingVerdict, Judgement, read_block
 from kakite.debate.files import read_review_context, take_snapshot
 from kakite.debate.findings import compute_support, list_findings
-from kakite.debate.machine import next_requests
 from kakite.debate.mcp.results import build_result
 from kakite.debate.model import Debate, DebateError
+from kakite.debate.rounds import next_requests
 from kakite.debate.transcript.html import render_html
 from kakite.debate.transcript.markdown import render_markdown
 from kakite.debate.transcript.model import build_transcript
@@ -32,7 +32,7 @@ NAME = Finding(file="b.py", severity="low", problem="The name lies.")
 
 def reviewed(first: dict[str, tuple[Finding, ...]]) -> Debate:
     """Return a review in which each side has reported these."""
-    begun = machine.begin("Review it.", replace(terms(CODEX, CLAUDE, THIRD), review=True))
+    begun = rounds.begin("Review it.", replace(terms(CODEX, CLAUDE, THIRD), review=True))
     return answered(begun, lambda side: answer("I looked.", findings=first.get(side, ())))
 
 
@@ -84,14 +84,14 @@ def test_numbers_stay_when_more_is_found() -> None:
 
 
 def test_all_are_asked_for_findings_and_then_to_judge_each_without_names() -> None:
-    blind = next_requests(machine.begin("Review it.", replace(terms(CODEX, CLAUDE), review=True)))
+    blind = next_requests(rounds.begin("Review it.", replace(terms(CODEX, CLAUDE), review=True)))
     assert all('"findings"' in ask.prompt and '"support"' not in ask.prompt for ask in blind)
     mine = replace(LOCK, problem="Claude here. The lock is never released.")
     for ask in next_requests(reviewed({"claude": (mine,)})):
         assert "F1 (high) a.py:3: The lock is never released. Use with." in ask.prompt
         assert '"support"' in ask.prompt
         assert "claude" not in ask.prompt.casefold()
-    other = next_requests(answered(machine.begin("Why?", terms(CODEX, CLAUDE))))
+    other = next_requests(answered(rounds.begin("Why?", terms(CODEX, CLAUDE))))
     assert not any("findings" in ask.prompt for ask in other)
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from kakite.debate.answers import Answer, ParticipantFailure, Reply
 from kakite.debate.files import FileSnapshot
-from kakite.debate.machine import DebateEvent, ReplyReceived, get_status, replay
 from kakite.debate.model import DebateError, DebateLimits, Decision, ParticipantInfo
 from kakite.debate.participants.base import CliParticipant, OnProgress, Participant, ProbeResult
+from kakite.debate.rounds import DebateEvent, ReplyReceived, get_status, replay
 from kakite.debate.session import MAX_SESSIONS, DebateManager, SessionUpdate
 from kakite_testing.fake_clis import build_stub_command
 from tests.bounds import WITHIN

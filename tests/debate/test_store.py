@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kakite.debate.machine import (
+from kakite.debate.model import Decision
+from kakite.debate.participants.base import CliParticipant
+from kakite.debate.rounds import (
     DebateEvent,
     DebateStarted,
     DebateStopped,
@@ -20,8 +22,6 @@ from kakite.debate.machine import (
     next_requests,
     replay,
 )
-from kakite.debate.model import Decision
-from kakite.debate.participants.base import CliParticipant
 from kakite.debate.session import DebateManager
 from kakite.debate.store import SCHEMA_VERSION, DebateStoreError, SqliteDebateStore
 from kakite_testing.fake_clis import build_stub_command

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.debate.answers import Answer, ParticipantFailure, Reply
-from kakite.debate.machine import ReplyReceived
 from kakite.debate.mcp.tools import DebateTools
+from kakite.debate.rounds import ReplyReceived
 from kakite.debate.session import DebateManager
 from kakite.debate.store import SqliteDebateStore as KeptOnDisk
 from kakite.tools import ToolCall

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.answers import Answer
-from kakite.debate.machine import DebateEvent, replay
 from kakite.debate.model import Debate, Decision
 from kakite.debate.prompt import reveal_names
+from kakite.debate.rounds import DebateEvent, replay
 from kakite.debate.transcript.files import create_slug, write_transcript
 from kakite.debate.transcript.html import render_html
 from kakite.debate.transcript.markdown import render_markdown
@@ -77,14 +77,14 @@ def read(page: str) -> Page:
 
 
 def example() -> Debate:
-    debate = answered(machine.begin("Why?\n\nIn detail.", terms(), "Because."))
+    debate = answered(rounds.begin("Why?\n\nIn detail.", terms(), "Because."))
     debate = answered(
         debate,
         lambda side: judging(
             debate, side, {"claude" if side == "codex" else "codex": "reject"}, "no price", claim=f"{side}!"
         ),
     )
-    debate = machine.on_decision(debate, Decision(kind="adopt", side="codex", text="but cheaper"))
+    debate = rounds.on_decision(debate, Decision(kind="adopt", side="codex", text="but cheaper"))
     return answered(
         debate,
         lambda side: (
@@ -167,7 +167,7 @@ def test_all_that_a_reader_wants_is_in_each_form() -> None:
 
 
 def test_key_points_verdicts_and_notes_are_lists_of_their_own() -> None:
-    debate = answered(machine.begin("Why?", terms()))
+    debate = answered(rounds.begin("Why?", terms()))
     debate = answered(
         debate,
         lambda side: replace(
@@ -186,7 +186,7 @@ def test_key_points_verdicts_and_notes_are_lists_of_their_own() -> None:
 
 
 def test_what_stays_disagreed_on_is_told_first() -> None:
-    debate = answered(machine.begin("Why?", terms()))
+    debate = answered(rounds.begin("Why?", terms()))
     debate = answered(
         debate, lambda side: judging(debate, side, {"codex": "reject", "claude": "reject"}, "dear")
     )
@@ -202,7 +202,7 @@ def test_what_stays_disagreed_on_is_told_first() -> None:
 def test_no_secret_is_in_any_file(tmp_path: Path) -> None:
     key = "sk-ant-" + "a" * 30
     debate = answered(
-        machine.begin(f"Is {key} a key?", terms()), lambda side: answer(f"{side}: hunter2hunter2 {key}")
+        rounds.begin(f"Is {key} a key?", terms()), lambda side: answer(f"{side}: hunter2hunter2 {key}")
     )
     files = list(write_transcript(debate, tmp_path, environ={"SOME_TOKEN": "hunter2hunter2"}, now=DAY))
     assert set(files) == {file for file in tmp_path.rglob("*") if file.is_file()} != set()
@@ -254,7 +254,7 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_browser_shows_it_whole_and_runs_none_of_it(width: int, browser: Browser, tmp_path: Path) -> None:
     debate = answered(
-        machine.begin(f"Why? {HOSTILE}", terms()),
+        rounds.begin(f"Why? {HOSTILE}", terms()),
         lambda side: answer(
             f"{side} {HOSTILE}\n\n```\n{'x' * 300}\n```\n\n| a | b |\n|---|---|\n| {'y' * 90} | 2 |"
         ),

@@ -87,7 +87,7 @@ def test_the_line_is_one_that_was_changed_where_the_mistake_has_no_place_of_its_
     assert problem.line in {21, 41}
 
 
-@pytest.mark.parametrize("name", ["agent/run/machine.py", "host/host.py", "collab/realtime/room.py"])
+@pytest.mark.parametrize("name", ["agent/run/state_machine.py", "host/host.py", "collab/realtime/room.py"])
 def test_real_files_parse_and_losing_a_bracket_shows(name: str) -> None:
     text = (SOURCE / name).read_text("utf-8")
     assert find_syntax_problem(name, text, text + "\n") is None

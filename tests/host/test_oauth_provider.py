@@ -19,7 +19,7 @@ import pytest
 
 from kakite.host.audit_log import AuditLog
 from kakite.host.config.model import HttpServer, OAuthClient, ServerEntry, SourceLocation, StdioServer
-from kakite.host.oauth.flow import ProtectedResource
+from kakite.host.oauth.authorization_flow import ProtectedResource
 from kakite.host.oauth.provider import (
     AuthorizationError,
     AuthorizationPage,

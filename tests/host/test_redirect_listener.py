@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kakite.host.oauth.flow import RedirectListener, open_redirect_listener
+from kakite.host.oauth.authorization_flow import RedirectListener, open_redirect_listener
 from tests.bounds import WITHIN
 from tests.lanes import examples
 

@@ -314,7 +314,7 @@ def choose_session_sandbox(kind: str) -> tuple[str, str]:
 
 
 def _create_run(settings: Settings, project: Path, session_id: str, sandbox: str) -> RunState:
-    from kakite.agent.run import machine
+    from kakite.agent.run import state_machine
     from kakite.agent.run.state import Task
     from kakite.agent.session.session import UNLIMITED_TURNS
     from kakite.cli.options import apply_limits
@@ -336,7 +336,7 @@ def _create_run(settings: Settings, project: Path, session_id: str, sandbox: str
         hosts=settings.hosts,
         workspace="folder",
     )
-    return machine.create_session_state(apply_limits(task, settings))
+    return state_machine.create_session_state(apply_limits(task, settings))
 
 
 def _apply_given(run: RunState, settings: Settings, given: Mapping[str, object]) -> RunState:

@@ -4,23 +4,6 @@
 """
 
 from kakite.debate.answers import Answer, FailureCode, Opinion, ParticipantFailure, Reply, Verdict
-from kakite.debate.machine import (
-    AnswerRequest,
-    DebateEvent,
-    DebateState,
-    DebateStatus,
-    begin,
-    decode_debate,
-    decode_event,
-    encode_debate,
-    encode_event,
-    get_status,
-    next_requests,
-    on_decision,
-    on_reply,
-    on_stop,
-    replay,
-)
 from kakite.debate.model import (
     Agreement,
     AttributedVerdict,
@@ -44,6 +27,23 @@ from kakite.debate.participants.base import (
     create_codex,
 )
 from kakite.debate.participants.factory import create_participant
+from kakite.debate.rounds import (
+    AnswerRequest,
+    DebateEvent,
+    DebateState,
+    DebateStatus,
+    begin,
+    decode_debate,
+    decode_event,
+    encode_debate,
+    encode_event,
+    get_status,
+    next_requests,
+    on_decision,
+    on_reply,
+    on_stop,
+    replay,
+)
 from kakite.debate.session import DebateManager, EventStore, SessionListener, SessionUpdate
 
 __all__ = [

@@ -11,9 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.answers import ParticipantFailure, Reply
-from kakite.debate.machine import (
+from kakite.debate.model import Debate, DebateConfig, DebateError, Decision, EndReason
+from kakite.debate.participants.base import Participant
+from kakite.debate.participants.output_parsers import create_failure
+from kakite.debate.rounds import (
     AnswerRequest,
     DebateEvent,
     DebateStarted,
@@ -22,9 +25,6 @@ from kakite.debate.machine import (
     ReplyReceived,
     apply_event,
 )
-from kakite.debate.model import Debate, DebateConfig, DebateError, Decision, EndReason
-from kakite.debate.participants.base import Participant
-from kakite.debate.participants.output_parsers import create_failure
 
 if TYPE_CHECKING:
     from kakite.debate.files import FileSnapshot
@@ -160,7 +160,7 @@ class DebateManager:
         Raises:
             DebateError: ``already_active``, ``bad_terms`` or ``too_many_sessions``.
         """
-        debate = machine.begin(prompt, terms, verdict)
+        debate = rounds.begin(prompt, terms, verdict)
         self._check_participants(terms)
         old = self._sessions.get(session)
         if old and not old.debate.stopped and not reset:
@@ -207,7 +207,7 @@ class DebateManager:
                 among ours.
         """
         held = self._get_session(session)
-        if machine.next_requests(held.debate):
+        if rounds.next_requests(held.debate):
             self._check_participants(held.debate.terms)
             self._set_to_work(held)
         work = held.work
@@ -309,7 +309,7 @@ class DebateManager:
             held.work = asyncio.create_task(self._perform(held), context=contextvars.Context())
 
     async def _perform(self, held: _DebateSession) -> None:
-        while asks := machine.next_requests(held.debate):
+        while asks := rounds.next_requests(held.debate):
             async with asyncio.TaskGroup() as group:
                 for ask in asks:
                     group.create_task(self._ask(held, ask))

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Self
 
 from kakite.backoff import poll_with_backoff
-from kakite.debate.machine import (
+from kakite.debate.model import Debate, DebateError
+from kakite.debate.rounds import (
     DebateEvent,
     DebateStarted,
     DebateStopped,
@@ -30,7 +31,6 @@ from kakite.debate.machine import (
     encode_event,
     replay,
 )
-from kakite.debate.model import Debate, DebateError
 from kakite.errors import KakiteError
 from kakite.state_paths import ensure_state_folder
 from kakite.workspace.locks import FileLocks

@@ -18,7 +18,8 @@ from kakite.workspace.errors import WorkspaceError
 from kakite.workspace.listing import Entry, FoundFile, Listing, WalkedFile
 from kakite.workspace.openat2 import has_openat2
 from kakite.workspace.roots import get_inherited_path
-from kakite.workspace.transaction import FileWrite, UndoPlan
+from kakite.workspace.transaction import FileWrite
+from kakite.workspace.undo import UndoPlan
 from kakite.workspace.workspace import Workspace
 from kakite.workspace.write_denylist import DEFAULT_DENYLIST, build_denylist
 

@@ -57,18 +57,20 @@ from kakite.workspace.roots import (
 from kakite.workspace.transaction import (
     FileWrite,
     PlannedWrite,
-    UndoPlan,
     amend_last,
     build_step,
     commit_writes,
+    plan_write,
+    recover_writes,
+)
+from kakite.workspace.undo import (
+    UndoPlan,
     find_other_name,
     list_run_files,
     plan_again,
     plan_last,
     plan_move_back,
     plan_run,
-    plan_write,
-    recover_writes,
 )
 from kakite.workspace.write_denylist import DEFAULT_DENYLIST, DenyList, check_repositories
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.forges.triggers import has_mention
+from kakite.agent.forges.mentions import has_mention
 from tests.bounds import little_work
 
 SAID = st.lists(

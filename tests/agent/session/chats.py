@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kakite.agent.observe.events import RunEvent
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import Task
 from kakite.agent.run.store import RunFolder
@@ -59,7 +59,7 @@ class Chat:
             max_turns=UNLIMITED_TURNS,
             workspace="folder",
         )
-        run = record.load() if record.file.exists() else machine.create_session_state(task)
+        run = record.load() if record.file.exists() else state_machine.create_session_state(task)
         scenario = Scenario.parse(json.dumps({"title": "t", "turns": self.turns}))
         deps = SessionDeps(
             record=record,

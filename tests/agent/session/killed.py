@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import RunState, Task
 from kakite.agent.run.store import RunFolder
@@ -83,7 +83,7 @@ async def main(folder: Path, project: Path, calls: int, deaths: frozenset[int]) 
         max_turns=UNLIMITED_TURNS,
         workspace="folder",
     )
-    run = record.load() if record.file.exists() else machine.create_session_state(task)
+    run = record.load() if record.file.exists() else state_machine.create_session_state(task)
     deps = SessionDeps(
         record=record,
         sandbox=open_sandbox("local", record.task, terms=SandboxSpec(), project=project),

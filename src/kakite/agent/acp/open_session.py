@@ -23,7 +23,7 @@ from kakite.agent.acp.updates import (
     iter_replay,
     iter_updates,
 )
-from kakite.agent.context_holder import ContextHolder
+from kakite.agent.async_context import ContextHolder
 from kakite.agent.observe.event_log import build_event_log
 from kakite.agent.observe.events import RunEvent, RunListener, ToolCallEvent
 from kakite.agent.run.state import RunState

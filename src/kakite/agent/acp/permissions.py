@@ -18,7 +18,7 @@ from kakite.agent.acp.questions import (
     parse_option_answer,
 )
 from kakite.agent.acp.updates import get_tool_kind, list_locations
-from kakite.agent.run.machine import describe_question
+from kakite.agent.run.state_machine import describe_question
 from kakite.agent.session.person_questions import PersonQuestion
 from kakite.host import ApprovalRequest, ApprovalResponse
 from kakite.host.policy.approver import DEFAULT_DENIAL_REASON

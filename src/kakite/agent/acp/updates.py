@@ -15,7 +15,7 @@ from acp import schema
 from kakite.agent.acp.edited_files import EditedFiles, ToolContent, text_content
 from kakite.agent.observe import events
 from kakite.agent.run.checklist import ChecklistStep
-from kakite.agent.run.machine import describe
+from kakite.agent.run.state_machine import describe
 from kakite.tools.toolset import JsonObject, ToolCall
 
 Update = (

@@ -33,11 +33,11 @@ from kakite.agent.forges.labels import (
     parse_marker,
     parse_markers,
 )
+from kakite.agent.forges.mentions import has_mention
 from kakite.agent.forges.triggers import (
     add_issue_marker,
     find_review,
     find_trigger,
-    has_mention,
     parse_issue_marker,
     strip_issue_marker,
 )

@@ -25,15 +25,10 @@ from kakite.agent.forges.base import (
     Repository,
     Trigger,
 )
+from kakite.agent.forges.comment_commands import Command, parse_commands, strip_commands
 from kakite.agent.forges.labels import ISSUE_TEXT_ID, IssueState, LabelConfig, find_state, format_handled_ids
-from kakite.agent.forges.triggers import (
-    Command,
-    Control,
-    find_requested_control,
-    parse_commands,
-    strip_commands,
-)
-from kakite.agent.issues import comments, triage
+from kakite.agent.forges.triggers import Control, find_requested_control
+from kakite.agent.issues import comment_format, triage
 from kakite.agent.issues.triage import AcceptedTask, RejectedTask
 from kakite.agent.run.state import RunResult
 from kakite.agent.worker.status import ErrorView, HumanInputRequest, PullRequestView, TaskStatus
@@ -166,7 +161,7 @@ class IssueThread:
         if isinstance(begun, AcceptedTask):
             key = triage.make_progress_key(self._task, begun.branch)
             await self._comment(
-                begun.issue, key, comments.format_progress(self._build_first_status(begun), ())
+                begun.issue, key, comment_format.format_progress(self._build_first_status(begun), ())
             )
             await self._forge.set_state_label(begun.issue, "processing", self._names)
             self._accepted = begun
@@ -179,7 +174,7 @@ class IssueThread:
             ForgeError: as ``accept``.
         """
         key = triage.make_progress_key(self._task, self._own.branch)
-        text = comments.format_progress(self._redact(public), (*self._own.ids, *ids))
+        text = comment_format.format_progress(self._redact(public), (*self._own.ids, *ids))
         await self._comment(self._own.issue, key, text)
 
     async def open_pull_request(
@@ -244,7 +239,9 @@ class IssueThread:
         asks = clean.get("asks")
         if asks:
             key = f"ask/{triage.get_task_suffix(self._task)}/{_sanitize_key(asks.get('digest', ''))}"
-            text = comments.format_question(clean, asks, mention=self._names.mention, most=self._max_length)
+            text = comment_format.format_question(
+                clean, asks, mention=self._names.mention, most=self._max_length
+            )
             await self._comment(self._own.issue, key, text)
         await self.report(public, ids)
         await self._forge.set_state_label(self._own.issue, "paused", self._names)
@@ -265,7 +262,7 @@ class IssueThread:
             ForgeError: as ``accept``.
         """
         key = f"editor/{triage.get_task_suffix(self._task)}"
-        text = comments.format_editor_failure(
+        text = comment_format.format_editor_failure(
             self._redact(TaskStatus(error=error)).get("error") or error, goes_on=goes_on
         )
         await self._comment(self._own.issue, key, text)
@@ -308,7 +305,7 @@ class IssueThread:
 
     async def _reject(self, trigger: Trigger, reason: str) -> RejectedTask:
         taken = format_handled_ids([trigger.comment or ISSUE_TEXT_ID]) if trigger.kind != "label" else ""
-        text = f"{comments.format_rejection(reason)}\n\n{taken}".strip()
+        text = f"{comment_format.format_rejection(reason)}\n\n{taken}".strip()
         await self._comment(trigger.number, triage.make_rejection_key(self._task), text)
         await self._forge.set_state_label(trigger.number, "paused", self._names)
         return RejectedTask(
@@ -364,11 +361,11 @@ class IssueThread:
         clean = self._redact(public)
         if present is not None and not _is_unchanged(present):
             return present.title, present.text
-        title = comments.format_title(clean.get("title", "") or self._own.title)
+        title = comment_format.format_title(clean.get("title", "") or self._own.title)
         local = self._forge.name == "local"
         closes = not local and self._own.base == self._own.default_branch
         told = {**clean, "issue": self._own.issue}
-        text = comments.format_description(
+        text = comment_format.format_description(
             cast("TaskStatus", {**told, "branch": self._own.branch}),
             self._redact_result(outcome),
             closes=closes,
@@ -432,7 +429,7 @@ class IssueThread:
         clean, own, came = self._redact(public), self._own, self._redact_result(outcome)
         suffix = triage.get_task_suffix(self._task)
         if own.request is not None and _is_over(public):
-            text = comments.format_reply(clean, came, (*own.ids, *ids), most=self._max_length)
+            text = comment_format.format_reply(clean, came, (*own.ids, *ids), most=self._max_length)
             await self._call_unless_missing(
                 lambda number: self._forge.put_pull_request_comment(number, f"reply/{suffix}", text),
                 own.request,
@@ -440,7 +437,9 @@ class IssueThread:
         await self.report(public, ids)
         error = public.get("error")
         how = _sanitize_key(error.get("code", "") if error else public.get("status") or "")
-        text = comments.format_final_comment(clean, came, label=self._names.waiting, most=self._max_length)
+        text = comment_format.format_final_comment(
+            clean, came, label=self._names.waiting, most=self._max_length
+        )
         await self._comment(own.issue, f"end/{suffix}/{how}", text)
         await self._forge.set_state_label(own.issue, _find_end_state(public), self._names)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from kakite.agent.forges import issue_snapshot
 from kakite.agent.forges.base import Comment, Forge, Issue, PullRequest, Trigger
 from kakite.agent.forges.labels import ISSUE_TEXT_ID, LabelConfig, find_state
-from kakite.agent.forges.triggers import has_mention
+from kakite.agent.forges.mentions import has_mention
 from kakite.agent.run.prompt import load_prompt
 from kakite.terminal_text import escape_one_line
 

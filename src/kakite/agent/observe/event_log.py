@@ -23,7 +23,6 @@ from kakite.agent.observe.events import (
     UserMessageEvent,
 )
 from kakite.agent.run.checklist import UPDATE_PLAN, ChecklistStep, parse_checklist
-from kakite.agent.run.machine import describe
 from kakite.agent.run.state import (
     RunState,
     RunStep,
@@ -31,6 +30,7 @@ from kakite.agent.run.state import (
     get_exit_code,
     get_forgiven,
 )
+from kakite.agent.run.state_machine import describe
 from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, UserMessage
 from kakite.redaction import Redaction
 from kakite.tools.toolset import JsonObject, ToolCall, ToolResult

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kakite.agent.forges.reviews import ReviewComment
-from kakite.agent.issues.comments import escape_line, format_blockquote, format_code_block, format_code_span
+from kakite.agent.issues.comment_format import (
+    escape_line,
+    format_blockquote,
+    format_code_block,
+    format_code_span,
+)
 from kakite.agent.review.diff import Diff
 from kakite.agent.review.findings import CheckedFinding, Review, Suggestion
 

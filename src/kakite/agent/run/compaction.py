@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.checklist import find_checklist, format_checklist
 from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import CompactionState, RunState, RunStep
@@ -407,7 +407,9 @@ class Compactor:
             if error.code != CONTEXT_OVERFLOW:
                 raise
             return run, ""
-        return machine.record_side_request(run, reply.usage, time.monotonic() - began), reply.text.strip()
+        return state_machine.record_side_request(
+            run, reply.usage, time.monotonic() - began
+        ), reply.text.strip()
 
     def _count_tokens(self, text: str) -> int:
         found = self._counts.get(hash(text))
@@ -442,7 +444,7 @@ def _format_summary(run: RunState, summary: str, changed: Sequence[str], upto: i
 def _build_phase_prompt(run: RunState, upto: int) -> str:
     """Return what the model is to do in the present phase, where that is not said from ``upto`` on."""
     if run.phase == "resolve":
-        prompt = machine.build_conflict_prompt(run)
+        prompt = state_machine.build_conflict_prompt(run)
     elif run.phase == "chat" or run.plan is None:  # what a run without a plan is to do is its first message
         prompt = ""
     else:

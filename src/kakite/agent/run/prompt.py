@@ -96,7 +96,7 @@ def update_system_prompt(run: RunState, chosen: Sequence[PromptPart]) -> RunStat
     run = replace(run, equipment=names)
     if not fresh:
         return run
-    told = UserMessage(text=load_prompt("equipment").format(parts=_join_texts(*fresh)).strip())
+    told = UserMessage(text=load_prompt("tools_changed").format(parts=_join_texts(*fresh)).strip())
     return replace(run, messages=(*run.messages, told))
 
 

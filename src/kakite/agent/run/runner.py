@@ -24,7 +24,7 @@ from kakite.agent.observe.events import (
     PreparationStarted,
     PushRejected,
 )
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.agents_md import load_agents_md
 from kakite.agent.run.approvals import TimedApprover
 from kakite.agent.run.clean_check import CHECK_TIMEOUT, NOT_FOUND_EXIT_CODES, check_clean_checkout
@@ -72,7 +72,7 @@ async def open_run_session(
             place = parts.record.task / "project"
             await stack.enter_async_context(parts.container.serve_commands(place, parts.sandbox.project))
         kind = _get_sandbox_kind(run.task, parts.sandbox)
-        run = machine.on_sandbox_selected(run, kind, parts.project)
+        run = state_machine.on_sandbox_selected(run, kind, parts.project)
         parts.record.save(run)
         run = await _run_setup(await _load_instructions(run, checkout, parts), parts)
         run = await record_usage(run, parts)
@@ -82,7 +82,7 @@ async def open_run_session(
         patience = TimedApprover(parts.approver)
         toolbox = await open_run_toolset(stack, run, replace(parts, approver=patience))
         if toolbox.editor_error:
-            run = machine.on_editor_unavailable(run, toolbox.editor_error)
+            run = state_machine.on_editor_unavailable(run, toolbox.editor_error)
             parts.record.save(run)
         session = RunSession(run, parts, checkout, toolbox, patience)
         stack.push_async_callback(session.turns.wait_pending_usage)
@@ -100,9 +100,9 @@ async def _open_worktree(run: RunState, parts: RunDeps, lost: TreeSnapshot | Non
 
 
 async def _load_instructions(run: RunState, checkout: Worktree, parts: RunDeps) -> RunState:
-    if not machine.can_add_instructions(run):
+    if not state_machine.can_add_instructions(run):
         return run
-    run = machine.add_project_instructions(run, *await load_agents_md(checkout))
+    run = state_machine.add_project_instructions(run, *await load_agents_md(checkout))
     parts.record.save(run)
     return run
 
@@ -113,7 +113,7 @@ async def _run_setup(run: RunState, parts: RunDeps) -> RunState:
         return run
     parts.listener(PreparationStarted(what="setup"))
     done = await set_up(parts.sandbox)
-    run = machine.on_setup_done(run, done.environment, done.format_note())
+    run = state_machine.on_setup_done(run, done.environment, done.format_note())
     parts.record.save(run)
     return run
 
@@ -141,7 +141,7 @@ async def _create_worktree(
         await checkout.create(history, holds=holds)
 
 
-_PUBLISH_ACTIONS = (machine.CommitAction, machine.CleanCheckAction, machine.PushAction)
+_PUBLISH_ACTIONS = (state_machine.CommitAction, state_machine.CleanCheckAction, state_machine.PushAction)
 
 
 class RunSession:
@@ -197,7 +197,7 @@ class RunSession:
             raise ExternalError(told, hint="make room for it, and go on", code="io_failed") from error
 
     async def perform(
-        self, run: RunState, action: machine.Action, meanwhile: Callable[[], object] = lambda: None
+        self, run: RunState, action: state_machine.Action, meanwhile: Callable[[], object] = lambda: None
     ) -> RunState:
         """Do one thing that is due, and return the run after it. Storing it is up to whoever asked.
 
@@ -207,21 +207,21 @@ class RunSession:
         # From the commit on, what a command that was left running pushes would pass for what was checked.
         await self._parts.relay.accept_pushes(accepted=not isinstance(action, _PUBLISH_ACTIONS))
         match action:
-            case machine.ModelRequestAction():
+            case state_machine.ModelRequestAction():
                 return await self.turns.ask_model(run, meanwhile)
-            case machine.ToolCallAction(call):
+            case state_machine.ToolCallAction(call):
                 return await self._run_tool(run, call)
-            case machine.InspectionAction(check):
+            case state_machine.InspectionAction(check):
                 return await self._inspect(run, check)
-            case machine.CommitAction(message):
+            case state_machine.CommitAction(message):
                 return self._on_commit(run, await self._checkout.commit(message, run.base))
-            case machine.CleanCheckAction(check):
+            case state_machine.CleanCheckAction(check):
                 return await self._check_commit(run, check)
-            case machine.PushAction():
+            case state_machine.PushAction():
                 return await self._push(run)
-            case machine.ContinueRebaseAction(conflicts):
+            case state_machine.ContinueRebaseAction(conflicts):
                 return await self._on_rebase(run, await self._checkout.continue_rebase(conflicts, run.base))
-            case machine.FinishAction() | machine.WaitAction():
+            case state_machine.FinishAction() | state_machine.WaitAction():
                 return run
             case _:
                 assert_never(action)
@@ -234,7 +234,7 @@ class RunSession:
         if self._parts.container:
             self._parts.container.check()
         for commit in self._parts.relay.take_pushed_commits():
-            run = self._emit_step(machine.on_model_push(run, commit))
+            run = self._emit_step(state_machine.on_model_push(run, commit))
         return run
 
     async def _inspect(self, run: RunState, check: str) -> RunState:
@@ -245,7 +245,7 @@ class RunSession:
             diff = await self._checkout.diff(run.base)
             findings = await asyncio.to_thread(lint_diff, diff)
         except GitError as error:  # a file that git cannot take: the model may mend that
-            if run.inspections >= machine.MAX_INSPECTIONS:
+            if run.inspections >= state_machine.MAX_INSPECTIONS:
                 raise
             diff, findings = error.message, (f"the change cannot be committed: {error.message}",)
         checked: RunStep | None = None
@@ -256,7 +256,9 @@ class RunSession:
             objected = bool(failure) and checked.code in REFUSAL_CODES
         if findings:
             self._emit(FindingsReported(findings=findings))
-        return machine.on_inspection(run, diff=diff, findings=findings, checked=checked, objected=objected)
+        return state_machine.on_inspection(
+            run, diff=diff, findings=findings, checked=checked, objected=objected
+        )
 
     async def _move_base_to_pulled(self, run: RunState) -> RunState:
         """Let the run stand on what the model pulled by itself: others' commits are no change of ours."""
@@ -278,14 +280,14 @@ class RunSession:
         code = result.code or ("command_not_found" if exit_code in NOT_FOUND_EXIT_CODES else "")
         step = RunStep(kind="check", text=check, ok=passed, code=code, seconds=seconds, exit_code=exit_code)
         if refused and self._patience.objection:
-            told = load_prompt("objected").format(check=check, objection=self._patience.objection)
+            told = load_prompt("check_rejected").format(check=check, objection=self._patience.objection)
             return step, told.strip()
         if passed or refused:
             return step, ""
         return step, f"the check `{check}` failed:\n{result.text}"
 
     def _on_commit(self, run: RunState, commit: str) -> RunState:
-        after = machine.on_commit(run, commit)
+        after = state_machine.on_commit(run, commit)
         return after if after.commit == run.commit else self._emit_step(after)
 
     async def _check_commit(self, run: RunState, check: str) -> RunState:
@@ -297,7 +299,7 @@ class RunSession:
         seen = await check_clean_checkout(run, self._parts, check)
         if seen.finding:
             self._emit(FindingsReported(findings=(seen.finding,)))
-        after = machine.on_clean_check(run, seen.step, seen.finding)
+        after = state_machine.on_clean_check(run, seen.step, seen.finding)
         self._emit(build_step_event(seen.step))
         return after
 
@@ -312,10 +314,10 @@ class RunSession:
             return replace(run, phase="inspect")  # something changed the branch since it was inspected
         if not run.task.push:
             await self._parts.mirror.keep_branch(branch, run.commit)
-            return machine.on_keep(run)
+            return state_machine.on_keep(run)
         taken_back = await self._parts.mirror.is_rolled_back(branch, run.base)
         if not taken_back and await self._parts.mirror.push(branch):
-            return self._emit_step(machine.on_push(run))
+            return self._emit_step(state_machine.on_push(run))
         self._emit(PushRejected(branch=branch))
         if self._parts.aside:
             await self._parts.aside.back_up(run.commit)
@@ -341,9 +343,9 @@ class RunSession:
 
     async def _on_rebase(self, run: RunState, conflicts: Sequence[Conflict]) -> RunState:
         if conflicts:
-            return self._emit_step(machine.on_conflicts(run, tuple(conflicts)))
+            return self._emit_step(state_machine.on_conflicts(run, tuple(conflicts)))
         commit, onto = await self._checkout.get_head(), await self._checkout.get_theirs()
-        return self._emit_step(machine.on_rebase(run, commit=commit, onto=onto))
+        return self._emit_step(state_machine.on_rebase(run, commit=commit, onto=onto))
 
     def _emit_step(self, run: RunState) -> RunState:
         self._emit(build_step_event(run.steps[-1]))
@@ -358,8 +360,8 @@ async def run_task(task: Task, parts: RunDeps) -> RunState:
     Raises:
         KakiteError: something outside failed. What was reached is stored.
     """
-    run = parts.record.load() if parts.record.file.exists() else machine.create_run_state(task, "")
-    run = machine.resume_run(run, task)
+    run = parts.record.load() if parts.record.file.exists() else state_machine.create_run_state(task, "")
+    run = state_machine.resume_run(run, task)
     parts.record.save(run)  # from here on it can be resumed
     parts.listener(PreparationStarted(what="clone"))
     if parts.container:
@@ -373,12 +375,12 @@ async def run_task(task: Task, parts: RunDeps) -> RunState:
     async with open_run_session(run, parts) as place:
         run = place.run
         if run.started:
-            run = place.save(machine.on_tool_interrupted(run))
-        while not isinstance(action := machine.next_action(run), machine.FinishAction):
+            run = place.save(state_machine.on_tool_interrupted(run))
+        while not isinstance(action := state_machine.next_action(run), state_machine.FinishAction):
             run = place.save(await place.perform(run, action))
         if task.patch:
             await place.write_patch(run)
-    run = await place.finish(machine.finish_run(run, action))
+    run = await place.finish(state_machine.finish_run(run, action))
     parts.record.save(run)
     if run.status == "done":
         parts.record.discard_work(keep_branch=not task.push)
@@ -410,7 +412,7 @@ async def continue_task(task: Task, parts: RunDeps, text: str) -> Task:
             await parts.mirror.check_branch(task.branch)
         base = await find_round_base(parts.mirror, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    run = machine.start_round(run, task, text, time=now, base=base)
+    run = state_machine.start_round(run, task, text, time=now, base=base)
     parts.record.save(run)
     return run.task
 

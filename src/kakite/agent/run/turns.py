@@ -28,7 +28,7 @@ from kakite.agent.observe.events import (
     PreparationStarted,
     PriceUnknown,
 )
-from kakite.agent.run import compaction, machine
+from kakite.agent.run import compaction, state_machine
 from kakite.agent.run.approvals import TimedApprover
 from kakite.agent.run.compaction import (
     CONTEXT_OVERFLOW,
@@ -68,7 +68,7 @@ async def record_usage(run: RunState, parts: SessionDeps) -> RunState:
     except BaseException:
         parts.record.save(run)  # where the day cannot be had: what was paid for is not asked for again
         raise
-    return machine.record_usage(run, today)
+    return state_machine.record_usage(run, today)
 
 
 def _expects_plan(run: RunState) -> bool:
@@ -142,7 +142,7 @@ class TurnExecutor:
             return await record_usage(run, self._parts)
         since, now = run.spent - run.booked, datetime.now(UTC)
         self._adding = since, asyncio.create_task(asyncio.to_thread(days.add, since, now))
-        return machine.record_usage(run, run.day + since)
+        return state_machine.record_usage(run, run.day + since)
 
     async def finish_recording_usage(self, run: RunState) -> None:
         """Wait until what was booked last is in the day's sum; where it cannot be, it is not booked."""
@@ -185,7 +185,7 @@ class TurnExecutor:
             )
         self.partial = ""
         held, self._plan_text = self._plan_text.held if self._plan_text else "", None
-        after = machine.on_reply(run, reply, time.monotonic() - began)
+        after = state_machine.on_reply(run, reply, time.monotonic() - began)
         if reply.usage.cost_usd is None and run.usage.cost_usd is not None:
             self._emit(PriceUnknown(model=run.task.model))
         after = await self._record_usage_in_background(after)
@@ -249,16 +249,16 @@ class TurnExecutor:
 
         async def save_started() -> None:  # not before: who is still being asked has let nothing happen
             self.call_started = True
-            await self.save_in_thread(machine.on_tool_started(run))
+            await self.save_in_thread(state_machine.on_tool_started(run))
 
         self.call_started = False
         await self._look_ahead(run)
         result, seconds = await self.call(call, save_started)
         self.call_started = False
-        before, run = run, machine.on_tool_finished(run, result, seconds)
+        before, run = run, state_machine.on_tool_finished(run, result, seconds)
         self._show_rejected(before, run)
         if self._toolbox.editor_error:
-            run = machine.on_editor_unavailable(run, self._toolbox.editor_error)
+            run = state_machine.on_editor_unavailable(run, self._toolbox.editor_error)
         return run
 
     async def call(self, call: ToolCall, begins: StartCallback = ignore_start) -> tuple[ToolResult, float]:

@@ -23,7 +23,7 @@ from kakite.agent.observe.events import (
     TurnEndReason,
     TurnStarted,
 )
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.approvals import TimedApprover
 from kakite.agent.run.compaction import ContextParts, get_run_window
 from kakite.agent.run.deps import SessionDeps
@@ -92,7 +92,7 @@ async def open_session(
     """Make ready what a session needs; at the end its processes are gone, and its state is stored.
 
     Args:
-        run: as it was stored, or as ``machine.create_session_state`` made it.
+        run: as it was stored, or as ``state_machine.create_session_state`` made it.
         deps: what it works with.
         context: what the person and the project say about how to work.
         committer: commits files, where the folder is in a repository; None: nobody does.
@@ -146,11 +146,11 @@ async def _open_sandbox(stack: AsyncExitStack, deps: SessionDeps) -> None:
 
 def _prepare_run(run: RunState, deps: SessionDeps, context: SessionContext | None) -> RunState:
     """Return the session's state as it goes on: in this sandbox, with what the project says."""
-    run = machine.on_turn_interrupted(run, by="crash")
+    run = state_machine.on_turn_interrupted(run, by="crash")
     kind = deps.sandbox.kind if run.task.sandbox == AUTO else run.task.sandbox
-    run = machine.on_sandbox_selected(run, kind, deps.sandbox.project)
-    if context and machine.can_add_instructions(run):
-        run = machine.add_project_instructions(run, context.instructions, context.nested)
+    run = state_machine.on_sandbox_selected(run, kind, deps.sandbox.project)
+    if context and state_machine.can_add_instructions(run):
+        run = state_machine.add_project_instructions(run, context.instructions, context.nested)
     return run
 
 
@@ -354,11 +354,11 @@ class Session:
             raise SessionError("there is no such point to rewind to", code="no_such_point")
         before, restored = self.run, None
         if files and self._checkpoints is not None and point.checkpoint:
-            await self._save(machine.on_rewind_started(before, point.text))
+            await self._save(state_machine.on_rewind_started(before, point.text))
             restored = await self._checkpoints.restore(
                 point.checkpoint, label=f"Before going back to: {point.text}"
             )
-        await self._save(machine.rewind_conversation(before, point.message) if conversation else before)
+        await self._save(state_machine.rewind_conversation(before, point.message) if conversation else before)
         return restored
 
     async def undo_rewind(self, restored: Restored) -> Restored:
@@ -465,7 +465,7 @@ class Session:
             message = replace(message, text=f"{message.text}\n\n{started.text}", shown=shown)
         point = await self._create_point(message)
         run = replace(self.run, mail=letter.id) if letter else self.run
-        await self._save(machine.on_prompt(run, message, point))
+        await self._save(state_machine.on_prompt(run, message, point))
         if letter:
             await asyncio.to_thread(self._mailbox.remove_message, letter.id)
         text = letter.text if letter else message.text
@@ -476,7 +476,7 @@ class Session:
             await self._end_interrupted()
             raise
         except KakiteError as error:
-            await self._save(machine.on_turn_stopped(self.run))
+            await self._save(state_machine.on_turn_stopped(self.run))
             await self._finish("failed", error.message, error.code)
             raise
         await self._finish(reason, self.run.summary)
@@ -486,15 +486,15 @@ class Session:
         """Do what is due until it is the person's move, and return why it is."""
         while True:
             await self._take_steering()
-            action = machine.next_action(self.run)
+            action = state_machine.next_action(self.run)
             if self._interrupted:
                 await self._end_interrupted()
                 return "interrupted"
-            if isinstance(action, machine.WaitAction):
+            if isinstance(action, state_machine.WaitAction):
                 if not await self._continue_by_hook():
                     return "answered"
                 continue
-            if isinstance(action, machine.FinishAction):
+            if isinstance(action, state_machine.FinishAction):
                 return await self._stop(action)
             self._step = asyncio.create_task(self._perform(action))
             try:
@@ -515,15 +515,15 @@ class Session:
         if not outcome.denied:
             return False
         self._continued += 1
-        await self._save(machine.on_hook_continuation(self.run, outcome.denied))
+        await self._save(state_machine.on_hook_continuation(self.run, outcome.denied))
         return True
 
-    async def _perform(self, action: machine.Action) -> RunState:
+    async def _perform(self, action: state_machine.Action) -> RunState:
         await self._turns.finish_recording_usage(self.run)
         match action:
-            case machine.ModelRequestAction():
+            case state_machine.ModelRequestAction():
                 return await self._turns.ask_model(self.run)
-            case machine.ToolCallAction(call):
+            case state_machine.ToolCallAction(call):
                 return await self._run_tool(call)
             case _:
                 raise AssertionError(f"a session has no {type(action).__name__}")
@@ -535,7 +535,7 @@ class Session:
             refused = ToolResult(text=f"Error (denied): {before.denied}", is_error=True, code="denied")
             self._emit(build_call_event(call))
             self._emit(build_result_event(call, refused, 0.0))
-            return machine.add_note(machine.on_tool_finished(self.run, refused, 0.0), before.text)
+            return state_machine.add_note(state_machine.on_tool_finished(self.run, refused, 0.0), before.text)
         # Kept before hooks run: whoever interrupts those does not undo what the call has done.
         await self._save(await self._turns.run_tool(self.run, call))
         run = await self._give_nested(self.run, call)
@@ -545,7 +545,7 @@ class Session:
         result = {"text": last.text, "is_error": last.is_error} if last else {}
         after = await self._run_hooks("after_call", {**details, "result": result}, call.name)
         notes = (before.text, after.text, after.denied)
-        return machine.add_note(run, "\n".join(filter(None, notes)))
+        return state_machine.add_note(run, "\n".join(filter(None, notes)))
 
     async def _run_hooks(self, event: HookMoment, details: JsonObject, tool: str = "") -> HookOutcome:
         if self._hooks is None:
@@ -563,10 +563,10 @@ class Session:
         inside = self._deps.sandbox.project
         path = path.removeprefix(f"{inside}/")
         rules = await asyncio.to_thread(self._context.find_nested_instructions, path)
-        return machine.add_nested_instructions(run, rules)
+        return state_machine.add_nested_instructions(run, rules)
 
-    async def _stop(self, action: machine.FinishAction) -> TurnEndReason:
-        await self._save(machine.on_turn_stopped(self.run, action.status))
+    async def _stop(self, action: state_machine.FinishAction) -> TurnEndReason:
+        await self._save(state_machine.on_turn_stopped(self.run, action.status))
         match action.status:
             case "limit" | "budget" | "stuck" | "refused" as reason:
                 return reason
@@ -576,17 +576,17 @@ class Session:
     async def _take_steering(self) -> None:
         while self._steering:
             message = self._steering.pop(0)
-            await self._save(machine.on_steering(self.run, message))
+            await self._save(state_machine.on_steering(self.run, message))
             self._emit(SteeringReceived(text=message.text))
         for letter in await self._list_mail():
             message = await self._build_mail(letter)
-            await self._save(machine.on_steering(replace(self.run, mail=letter.id), message))
+            await self._save(state_machine.on_steering(replace(self.run, mail=letter.id), message))
             await asyncio.to_thread(self._mailbox.remove_message, letter.id)
             self._emit(SteeringReceived(text=letter.text, elsewhere=True))
 
     async def _end_interrupted(self) -> None:
         run = replace(self.run, started=self._turns.call_started and bool(self.run.pending))
-        run = machine.on_turn_interrupted(run, self._turns.partial, by="person")
+        run = state_machine.on_turn_interrupted(run, self._turns.partial, by="person")
         await self._save(run)
 
     async def _finish(self, reason: TurnEndReason, text: str, code: str = "") -> None:

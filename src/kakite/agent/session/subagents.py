@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kakite.agent.observe.events import PriceUnknown, RunEvent, SubagentEvent
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.approvals import TimedApprover
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import RewindPoint, RunState
@@ -100,7 +100,7 @@ class SubagentRunner:
     def add_usage(self, run: RunState) -> RunState:
         """Return the session's state with what its sub-agents have used up since it was asked last."""
         for child in self._latest.values():
-            run = machine.record_subagent(run, child)
+            run = state_machine.record_subagent(run, child)
         self._latest = {}
         return run
 
@@ -124,15 +124,15 @@ class SubagentRunner:
         turns, events = _create_turns(parent, run, task)
         while True:
             self._latest[task.id] = run
-            if machine.find_reached_limits(self._sum_up(parent.run)):
+            if state_machine.find_reached_limits(self._sum_up(parent.run)):
                 return "(Stopped: a limit of the session is reached.)"
             try:
-                match machine.next_action(run):
-                    case machine.ModelRequestAction():
+                match state_machine.next_action(run):
+                    case state_machine.ModelRequestAction():
                         run = await turns.ask_model(run)
-                    case machine.ToolCallAction(call):
+                    case state_machine.ToolCallAction(call):
                         run = await turns.run_tool(run, call)
-                    case machine.FinishAction(status):
+                    case state_machine.FinishAction(status):
                         return f"(Stopped: {status}.)"
                     case _:
                         return run.summary
@@ -143,18 +143,20 @@ class SubagentRunner:
 
     def _sum_up(self, run: RunState) -> RunState:
         for child in self._latest.values():
-            run = machine.record_subagent(run, child)
+            run = state_machine.record_subagent(run, child)
         return run
 
 
 def _create_run(parent: RunState, task: SubagentTask) -> RunState:
     own = replace(parent.task, id=f"{parent.task.id}.{task.id}", approve="plan", max_turns=MAX_SUBAGENT_TURNS)
-    run = replace(machine.create_session_state(own), sandbox=parent.sandbox, environment=parent.environment)
+    run = replace(
+        state_machine.create_session_state(own), sandbox=parent.sandbox, environment=parent.environment
+    )
     if parent.rules:
-        run = machine.add_project_instructions(run, parent.rules)
+        run = state_machine.add_project_instructions(run, parent.rules)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     point = RewindPoint(message=0, text=task.description, time=now)
-    return machine.on_prompt(run, UserMessage(text=task.prompt), point)
+    return state_machine.on_prompt(run, UserMessage(text=task.prompt), point)
 
 
 def _create_turns(

@@ -30,7 +30,7 @@ from typing import cast
 
 from pydantic import TypeAdapter
 
-from kakite.agent.context_holder import ContextHolder
+from kakite.agent.async_context import ContextHolder
 from kakite.agent.git.checkpoints import AutoCheckpoint, CheckpointRefs, SavedWork
 from kakite.agent.git.mirror import GitError, Mirror
 from kakite.agent.git.sandbox_remote import SandboxRemote
@@ -40,7 +40,7 @@ from kakite.agent.issues.activities import ForgeActivities
 from kakite.agent.issues.triage import AcceptedTask, RejectedTask
 from kakite.agent.observe.events import RunEvent
 from kakite.agent.observe.otel import instrument
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.approvals import ApprovalPendingError, DeferredAnswer, DeferredApprover
 from kakite.agent.run.deps import RunDeps, ToolSettings
 from kakite.agent.run.limits import DailyUsageStore, RunUsage, UsageLimits
@@ -89,7 +89,7 @@ async def push_partial_work(run: RunState, parts: RunDeps, checkout: Worktree) -
     commit, base = await checkout.commit(f"Unfinished: {subject}\n", run.base), run.base
     if commit == base:
         return PartialPush(commit="", pushed=False)
-    for _ in range(machine.MAX_PUSHES):
+    for _ in range(state_machine.MAX_PUSHES):
         await checkout.send_head(base, mirror)
         taken_back = await mirror.is_rolled_back(run.task.branch, base)
         if not taken_back and await mirror.push(run.task.branch):
@@ -219,7 +219,7 @@ class TaskActivities:
             base = await mirror.find_start_commit(task.branch)
             early = start.draft == "early" and not await mirror.has_branch(task.branch)
         run = await self._continue_earlier(start, accepted, task, base)
-        run = run or replace(machine.create_run_state(task, ""), base=base)
+        run = run or replace(state_machine.create_run_state(task, ""), base=base)
         head = await asyncio.to_thread(store_run, self.blobs, run)
         begun = TaskOrigin(
             id=task.id,
@@ -257,7 +257,7 @@ class TaskActivities:
             return None
         # What was used up before counts for that task alone.
         fresh = replace(run, usage=Usage(), spent=RunUsage(), booked=RunUsage(), pushed=False)
-        return machine.start_round(fresh, task, accepted.said, time=format_now(), base=base)
+        return state_machine.start_round(fresh, task, accepted.said, time=format_now(), base=base)
 
     async def advance(self, order: StepInput) -> StepOutput:
         """Do the one thing that is due, and return the run's new head and what is shown of it."""
@@ -406,7 +406,7 @@ class TaskActivities:
             held = await self._open_session(order, bookmark, mark, locks)
             self._held[order.id] = held
         if held.run.started:
-            run = machine.on_tool_interrupted(_apply_input(held, order))
+            run = state_machine.on_tool_interrupted(_apply_input(held, order))
             held.run, held.heard, held.head = run, NO_INPUT, bookmark.commit_step(run)
             return StepResult(run=run, head=held.head)
         return held
@@ -512,7 +512,7 @@ class TaskActivities:
         await self._renew_credentials(held, order)
         asks: HumanInputRequest | None = None
         try:
-            run = await self._execute_action(held, order, run, machine.next_action(run))
+            run = await self._execute_action(held, order, run, state_machine.next_action(run))
         except ApprovalPendingError as asked:
             asks = cast("HumanInputRequest", asked.asks)
         held.run, held.heard, held.head = (
@@ -524,21 +524,21 @@ class TaskActivities:
         return StepResult(run=run, head=held.head, asks=asks), saved
 
     async def _execute_action(
-        self, held: _OpenTask, order: StepInput, run: RunState, action: machine.Action
+        self, held: _OpenTask, order: StepInput, run: RunState, action: state_machine.Action
     ) -> RunState:
         keeping, recorded = held.keeping, order.saved.commit
         match action:
-            case machine.ModelRequestAction() if run.phase in {"plan", "act"}:
+            case state_machine.ModelRequestAction() if run.phase in {"plan", "act"}:
                 late = keeping.is_running
                 meanwhile = partial(keeping.start_checkpoint, run.base, recorded)
                 after = await held.place.perform(run, action, meanwhile)
                 await (keeping.wait_uploaded() if late else keeping.wait_snapshotted())
                 return after
-            case machine.ModelRequestAction():
+            case state_machine.ModelRequestAction():
                 return await held.place.perform(run, action)
-            case machine.FinishAction():
-                return await held.place.finish(machine.finish_run(run, action))
-            case machine.CommitAction():
+            case state_machine.FinishAction():
+                return await held.place.finish(state_machine.finish_run(run, action))
+            case state_machine.CommitAction():
                 after = await held.place.perform(run, action)
                 await keeping.checkpoint_now(run.base, recorded)
                 return after
@@ -594,9 +594,9 @@ def _apply_input(held: _OpenTask, order: StepInput) -> RunState:
     if (order.draft or "") != run.draft:
         run = replace(run, draft=order.draft or "")
     if order.resume and had == NO_INPUT:
-        run = machine.resume_run(run, _with_more_turns(run), _compute_extra_limits(run, order.more))
+        run = state_machine.resume_run(run, _with_more_turns(run), _compute_extra_limits(run, order.more))
     if news := order.news[max(had, 0) :].strip():  # it may have grown since
-        run = machine.on_user_message(run, news)
+        run = state_machine.on_user_message(run, news)
     held.bookmark.heard = len(order.news)
     return run
 

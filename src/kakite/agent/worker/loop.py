@@ -14,7 +14,7 @@ from kakite.agent.forges.labels import LabelConfig
 from kakite.agent.forges.local.forge import UNKNOWN
 from kakite.agent.forges.webhooks import WakeEvent
 from kakite.agent.issues.activities import ForgeActivities
-from kakite.agent.issues.comments import format_approve_command
+from kakite.agent.issues.comment_format import format_approve_command
 from kakite.agent.issues.triage import encode_trigger, find_pending_tasks, make_task_id_prefix
 from kakite.agent.run.state import format_status
 from kakite.agent.worker.payloads import (

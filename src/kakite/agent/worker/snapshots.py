@@ -28,7 +28,7 @@ from typing import Final, Literal, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from kakite.agent.run import machine
+from kakite.agent.run import state_machine
 from kakite.agent.run.state import RunState, RunStep
 from kakite.agent.run.store import RunFolder, RunStoreError, as_json
 from kakite.durable.blobs import BlobError, BlobStore
@@ -157,7 +157,7 @@ class TaskRunFolder(RunFolder):
         self.heard = mark.heard if mark.before == before else NO_INPUT
         self._mark = TaskCheckpoint(before=before, head=mark.head, state="ready", heard=self.heard)
         run = load_run(self._blobs, mark.head)
-        return machine.on_tool_started(run) if mark.state == "began" and run.pending else run
+        return state_machine.on_tool_started(run) if mark.state == "began" and run.pending else run
 
     def rewind(self, before: str, head: str) -> RunState:
         """Begin a step with another work tree, made as it was at ``head``; returns the run at that.

@@ -277,7 +277,7 @@ def continue_run(
 
     This is a new round of the run. Its limits count from here; those that you leave out are as they were.
     """
-    from kakite.agent.run.machine import get_round_task
+    from kakite.agent.run.state_machine import get_round_task
     from kakite.cli.settings import load_settings
 
     with _report_errors(as_json=as_json) as attempt:

@@ -91,7 +91,7 @@ def find_run(given: str) -> RunFolder | None:
 
 def normalize_id(given: str) -> str:
     """Return an id as it is: in comments at a forge, something that cannot be seen parts its number."""
-    from kakite.agent.issues.comments import ZERO_WIDTH_SPACE
+    from kakite.agent.issues.comment_format import ZERO_WIDTH_SPACE
 
     return given.replace(ZERO_WIDTH_SPACE, "").strip()
 
@@ -341,7 +341,7 @@ def show(task: TaskId, engine: Engine = "embedded", address: Address = "", as_js
 
 def pause(task: TaskId, engine: Engine = "embedded", address: Address = "") -> None:
     """Pause a task at its next step."""
-    from kakite.agent.issues.comments import format_approve_command
+    from kakite.agent.issues.comment_format import format_approve_command
     from kakite.agent.worker.loop import find_pending_question
 
     first: list[str] = []
@@ -446,7 +446,7 @@ def resume_task(task: str, engine: str, address: str) -> str:
     Raises:
         KakiteError: there is none, or it asks for an approval.
     """
-    from kakite.agent.issues.comments import format_approve_command
+    from kakite.agent.issues.comment_format import format_approve_command
     from kakite.agent.worker.loop import find_pending_question, signal_answer
 
     _require_user()

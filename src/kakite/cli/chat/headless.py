@@ -152,7 +152,7 @@ class LineApprover:
 
     async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         """Print the question, and return the answer."""
-        from kakite.agent.run.machine import describe_question
+        from kakite.agent.run.state_machine import describe_question
         from kakite.host import DenyingApprover
         from kakite.host.policy.rules import serialize_rule
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from rich.text import Text
 
-from kakite.agent.run.machine import describe_question
 from kakite.agent.run.state import compute_diffstat
+from kakite.agent.run.state_machine import describe_question
 from kakite.agent.session.person_questions import PersonQuestion
 from kakite.cli.console import escape_control, escape_one_line, format_value, wrap_rows
 from kakite.cli.prompts import render_diff_rows, render_question_rows

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from kakite.agent.context_holder import ContextHolder
+from kakite.agent.async_context import ContextHolder
 from kakite.cli.chat.slash_commands import COMMANDS, ChatCommands
 from kakite.cli.chat.view import ChatView, TerminalConsole
 from kakite.cli.exit_codes import run_until_signal

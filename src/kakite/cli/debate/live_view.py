@@ -23,8 +23,8 @@ from kakite.cli.console import escape_control, escape_one_line
 from kakite.cli.exit_codes import InputEndedError
 from kakite.cli.prompts import flush_input, read_line
 from kakite.debate import DebateError, Decision, get_status
-from kakite.debate.machine import on_decision
 from kakite.debate.prompt import find_purpose, reveal_names
+from kakite.debate.rounds import on_decision
 from kakite.debate.transcript.html import create_markdown
 from kakite.debate.transcript.model import (
     encode_findings,

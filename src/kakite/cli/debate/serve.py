@@ -161,13 +161,13 @@ def serve(
 def _load_participants(names: Sequence[str], terms: Mapping[str, object]) -> tuple[Participant, ...]:
     """Return who argues, once a debate between them on these terms could begin."""
     from kakite.cli.debate.runner import load_participants
-    from kakite.debate import machine
+    from kakite.debate import rounds
     from kakite.debate.model import DebateConfig, DebateError
 
     try:
         participants = load_participants(names, os.environ)
         sides = tuple(each.side for each in participants)
-        machine.begin("?", DebateConfig(sides=sides, **terms))  # pyright: ignore[reportArgumentType] - its own names
+        rounds.begin("?", DebateConfig(sides=sides, **terms))  # pyright: ignore[reportArgumentType] - its own names
     except DebateError as error:
         raise UsageError(error.message, hint=error.hint, code=error.code) from error
     return participants

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import cast
 
 from kakite.debate.answers import ParticipantFailure
-from kakite.debate.machine import DebateStatus, get_status
 from kakite.debate.model import (
     AttributedVerdict,
     Debate,
@@ -19,6 +18,7 @@ from kakite.debate.model import (
     find_round,
 )
 from kakite.debate.prompt import reveal_names
+from kakite.debate.rounds import DebateStatus, get_status
 from kakite.debate.transcript.model import encode_findings, encode_ranking, sum_usage
 from kakite.errors import KakiteError
 from kakite.terminal_text import replace_surrogates

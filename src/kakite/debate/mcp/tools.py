@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from kakite.debate import machine
-from kakite.debate.machine import get_status
+from kakite.debate import rounds
 from kakite.debate.mcp import descriptions, results
 from kakite.debate.model import Debate, DebateError
+from kakite.debate.rounds import get_status
 from kakite.errors import KakiteError
 from kakite.terminal_text import replace_surrogates_in_json
 from kakite.tools import ToolCall, ToolResult
@@ -155,7 +155,7 @@ class DebateTools:
         named |= {"code": await self._read_context(given), "review": "review" in given}
         terms = self._bridge.build_config(**{**self._terms, **named})
         reset = bool(given.get("reset"))
-        machine.begin(given["initial_prompt"], terms)  # what is refused takes nothing from what there is
+        rounds.begin(given["initial_prompt"], terms)  # what is refused takes nothing from what there is
         await self._make_room(session, reset=reset)
         with self._pause_on_cancel(session):
             await self._bridge.start(

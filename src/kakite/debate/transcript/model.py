@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from kakite.debate.answers import Answer, Opinion
 from kakite.debate.findings import compute_support
-from kakite.debate.machine import get_status
 from kakite.debate.model import (
     Agreement,
     AttributedVerdict,
@@ -21,6 +20,7 @@ from kakite.debate.model import (
     compute_ranking,
 )
 from kakite.debate.prompt import Purpose, find_purpose, reveal_names
+from kakite.debate.rounds import get_status
 from kakite.terminal_text import replace_surrogates_in_json
 
 _OPINIONS: dict[Opinion, str] = {

@@ -12,7 +12,7 @@ import httpx2
 from mcp.shared.auth import OAuthClientInformationFull
 
 from kakite.host.config.model import HttpServer, ServerEntry
-from kakite.host.oauth.flow import (
+from kakite.host.oauth.authorization_flow import (
     AuthorizationError,
     AuthorizationPage,
     InMemoryTokenStorage,

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from kakite.errors import KakiteError
 from kakite.host.clean_text import clean
 from kakite.host.json_schema import Schema, apply_defaults
-from kakite.host.oauth.flow import LoginPageOpener
+from kakite.host.oauth.authorization_flow import LoginPageOpener
 from kakite.host.server.deadlines import PausableClock
 from kakite.redaction import Redaction
 from kakite.tools.toolset import JsonObject

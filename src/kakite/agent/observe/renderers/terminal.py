@@ -12,7 +12,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from kakite.agent.observe import events
-from kakite.agent.run.machine import describe
+from kakite.agent.run.state_machine import describe
 from kakite.terminal_text import escape_control
 from kakite.tools.toolset import JsonObject, ToolCall
 

@@ -298,7 +298,7 @@ def on_sandbox_selected(run: RunState, sandbox: str, project: str) -> RunState:
         run = on_tool_interrupted(run)
     run = _answer_pending(run, load_prompt("undone"))
     run = replace(run, sandbox=sandbox, environment=None)
-    return _append_user_message(run, load_prompt("moved").format(project=project))
+    return _append_user_message(run, load_prompt("sandbox_changed").format(project=project))
 
 
 def add_project_instructions(
@@ -498,7 +498,9 @@ def on_user_message(run: RunState, text: str) -> RunState:
     What it had believed to be done is gone on with; a run whose branch is pushed has ended, and only
     keeps it.
     """
-    return _deliver_notes(replace(run, notes=(*run.notes, load_prompt("news").format(text=text).strip())))
+    return _deliver_notes(
+        replace(run, notes=(*run.notes, load_prompt("new_messages").format(text=text).strip()))
+    )
 
 
 def record_usage(run: RunState, day: RunUsage) -> RunState:

@@ -16,20 +16,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from kakite.debate import machine
+from kakite.debate import rounds
 from kakite.debate.answers import Answer, FailureCode, Opinion, ParticipantFailure, Reply, Verdict
-from kakite.debate.machine import (
-    DebateEvent,
-    DebateStarted,
-    DebateStopped,
-    DecisionMade,
-    ReplyReceived,
-    decode_debate,
-    decode_event,
-    encode_debate,
-    encode_event,
-    replay,
-)
 from kakite.debate.model import (
     Debate,
     DebateConfig,
@@ -42,6 +30,18 @@ from kakite.debate.model import (
     assign_letters,
     collect_verdicts,
 )
+from kakite.debate.rounds import (
+    DebateEvent,
+    DebateStarted,
+    DebateStopped,
+    DecisionMade,
+    ReplyReceived,
+    decode_debate,
+    decode_event,
+    encode_debate,
+    encode_event,
+    replay,
+)
 from tests.debate.arguing import CLAUDE, CODEX, THIRD, answer, answered, failure, judging, terms
 
 QUESTION = "Which database should a small bookshop use?"
@@ -50,7 +50,7 @@ NOBODY: dict[str, Opinion] = {"codex": "reject", "claude": "reject"}
 
 
 def begun(**changes: object) -> Debate:
-    return machine.begin(QUESTION, terms(**changes))  # pyright: ignore[reportArgumentType]
+    return rounds.begin(QUESTION, terms(**changes))  # pyright: ignore[reportArgumentType]
 
 
 def decision(kind: DecisionKind = "custom_instruction", text: str = "go on", side: str = "") -> Decision:
@@ -58,7 +58,7 @@ def decision(kind: DecisionKind = "custom_instruction", text: str = "go on", sid
 
 
 def test_first_all_sides_are_asked_at_once_and_see_nothing_of_each_other() -> None:
-    asks = machine.next_requests(begun())
+    asks = rounds.next_requests(begun())
     assert [(ask.side, ask.round, ask.purpose) for ask in asks] == [
         ("codex", 1, "answer"),
         ("claude", 1, "answer"),
@@ -69,15 +69,15 @@ def test_first_all_sides_are_asked_at_once_and_see_nothing_of_each_other() -> No
 
 def test_while_one_is_missing_only_it_is_due_and_its_prompt_stays_the_same() -> None:
     debate = begun()
-    _, claude = machine.next_requests(debate)
-    debate = machine.on_reply(debate, "codex", 1, answer("mine"))
-    assert machine.next_requests(debate) == (claude,)
-    assert machine.get_status(debate).waiting == ("claude",)
+    _, claude = rounds.next_requests(debate)
+    debate = rounds.on_reply(debate, "codex", 1, answer("mine"))
+    assert rounds.next_requests(debate) == (claude,)
+    assert rounds.get_status(debate).waiting == ("claude",)
 
 
 def test_then_each_is_shown_all_answers_under_letters() -> None:
     debate = answered(begun(), lambda side: answer(f"the answer of side {side[1]}"))
-    asks = machine.next_requests(debate)
+    asks = rounds.next_requests(debate)
     assert [ask.purpose for ask in asks] == ["critique", "critique"]
     for ask in asks:
         assert "the answer of side o" in ask.prompt
@@ -87,22 +87,22 @@ def test_then_each_is_shown_all_answers_under_letters() -> None:
 
 def test_after_the_rounds_that_were_agreed_on_a_person_decides() -> None:
     debate = answered(answered(begun()))
-    assert machine.next_requests(debate) == ()
-    now = machine.get_status(debate)
+    assert rounds.next_requests(debate) == ()
+    now = rounds.get_status(debate)
     assert (now.status, now.ending, now.turn, now.round) == ("ok", "rounds", 1, 2)
 
 
 def test_when_each_accepts_the_other_nothing_further_is_asked() -> None:
     debate = answered(begun(rounds=4))
     debate = answered(debate, lambda side: judging(debate, side, EVERYONE))
-    now = machine.get_status(debate)
+    now = rounds.get_status(debate)
     assert (now.status, now.ending, now.agreement, now.dissent) == ("ok", "agreement", "agree", ())
 
 
 def test_what_a_side_says_of_its_own_answer_does_not_count() -> None:
     debate = answered(begun(rounds=4))
     debate = answered(debate, lambda side: judging(debate, side, {side: "reject", **_other(side, "accept")}))
-    assert machine.get_status(debate).ending == "agreement"
+    assert rounds.get_status(debate).ending == "agreement"
 
 
 def test_one_that_does_not_accept_is_dissent_and_kept() -> None:
@@ -112,7 +112,7 @@ def test_one_that_does_not_accept_is_dissent_and_kept() -> None:
         return judging(debate, side, _other(side, "accept" if side == "codex" else "reject"), "too slow")
 
     debate = answered(debate, say)
-    now = machine.get_status(debate)
+    now = rounds.get_status(debate)
     assert (now.agreement, now.ending) == ("partly", "rounds")
     assert [(each.by, each.on, each.opinion, each.issues) for each in now.dissent] == [
         ("claude", "codex", "reject", ("too slow",))
@@ -122,7 +122,7 @@ def test_one_that_does_not_accept_is_dissent_and_kept() -> None:
 def test_when_each_stands_by_its_own_answer_nothing_further_is_asked() -> None:
     debate = answered(begun(rounds=4))
     debate = answered(debate, lambda side: judging(debate, side, NOBODY, position=side))
-    now = machine.get_status(debate)
+    now = rounds.get_status(debate)
     assert (now.ending, now.agreement) == ("stability", "disagree")
 
 
@@ -130,19 +130,19 @@ def test_when_each_stands_by_its_own_answer_nothing_further_is_asked() -> None:
 def test_who_does_not_say_where_it_stands_does_if_it_claims_the_same(then: str, stands: bool) -> None:
     debate = answered(begun(rounds=4), lambda _: answer(claim="use sqlite"))
     debate = answered(debate, lambda _: answer(claim=then))
-    assert (machine.get_status(debate).ending == "stability") is stands
+    assert (rounds.get_status(debate).ending == "stability") is stands
 
 
 def test_when_the_same_is_held_against_each_other_twice_nothing_further_is_asked() -> None:
     debate = answered(begun(rounds=4))
     for issue in ("It forgets about concurrent writers.", "It forgets concurrent writers!"):
-        assert machine.get_status(debate).status == "running"
+        assert rounds.get_status(debate).status == "running"
         held = debate
         debate = answered(
             debate,
             lambda side, issue=issue, held=held: judging(held, side, NOBODY, issue, position="new"),
         )
-    assert machine.get_status(debate).ending == "deadlock"
+    assert rounds.get_status(debate).ending == "deadlock"
 
 
 def test_another_objection_goes_on() -> None:
@@ -153,21 +153,21 @@ def test_another_objection_goes_on() -> None:
             debate,
             lambda side, issue=issue, held=held: judging(held, side, NOBODY, issue, position="new"),
         )
-    assert machine.get_status(debate).status == "running"
+    assert rounds.get_status(debate).status == "running"
 
 
 def test_when_one_fails_the_other_answer_is_there_and_a_person_decides() -> None:
     debate = answered(begun(), lambda side: failure() if side == "codex" else answer("mine"))
-    now = machine.get_status(debate)
+    now = rounds.get_status(debate)
     assert (now.status, now.ending, [name for name, _ in now.failures]) == ("degraded", "failure", ["codex"])
     assert debate.turn.answers["claude"].text == "mine"
 
 
 def test_who_failed_is_asked_anew_when_a_person_goes_on() -> None:
     debate = answered(begun(), lambda side: failure() if side == "codex" else answer("mine"))
-    debate = machine.on_decision(debate, decision("continue"))
-    assert [ask.side for ask in machine.next_requests(debate)] == ["codex", "claude"]
-    assert "mine" in machine.next_requests(debate)[0].prompt
+    debate = rounds.on_decision(debate, decision("continue"))
+    assert [ask.side for ask in rounds.next_requests(debate)] == ["codex", "claude"]
+    assert "mine" in rounds.next_requests(debate)[0].prompt
 
 
 @pytest.mark.parametrize("code", ["timed_out", "silent", "not_installed", "not_logged_in", "exited"])
@@ -177,81 +177,81 @@ def test_two_go_on_without_the_third_that_is_asked_anew_in_the_next_turn(
 ) -> None:
     failed = failure(code=code, message="no", hint="do", seconds=600.0, input_tokens=5, partial="half")
     debate = answered(
-        machine.begin(QUESTION, terms(CODEX, CLAUDE, THIRD, rounds=3, order=order, asks=8)),
+        rounds.begin(QUESTION, terms(CODEX, CLAUDE, THIRD, rounds=3, order=order, asks=8)),
         lambda side: failed if side == "third" else answer(side),
     )
-    assert machine.get_status(debate).waiting == ("codex", "claude")
+    assert rounds.get_status(debate).waiting == ("codex", "claude")
     debate = answered(debate)
     debate = answered(debate)
-    now = machine.get_status(debate)
+    now = rounds.get_status(debate)
     assert (now.status, now.ending, now.round, debate.asks) == ("degraded", "rounds", 3, 7)
     ((name, told),) = now.failures
     assert (name, told.code, told.hint) == ("third", code, "do")
     assert (told.message, told.seconds, told.tokens) == ("not asked again in this turn: no", 0, 0)
     with pytest.raises(DebateError):
-        machine.on_reply(debate, "third", 3, answer())
+        rounds.on_reply(debate, "third", 3, answer())
 
 
 @pytest.mark.parametrize("code", ["rate_limited", "stream_cut", "http_error"])
 def test_a_third_whose_failure_may_have_passed_is_asked_again(code: FailureCode) -> None:
     debate = answered(
-        machine.begin(QUESTION, terms(CODEX, CLAUDE, THIRD)),
+        rounds.begin(QUESTION, terms(CODEX, CLAUDE, THIRD)),
         lambda side: failure(code=code) if side == "third" else answer(side),
     )
-    assert [ask.purpose for ask in machine.next_requests(debate)] == ["critique"] * 3
+    assert [ask.purpose for ask in rounds.next_requests(debate)] == ["critique"] * 3
 
 
 def test_one_alone_does_not_go_on_and_a_person_has_all_asked_anew() -> None:
     debate = answered(
-        machine.begin(QUESTION, terms(CODEX, CLAUDE, THIRD, rounds=3)),
+        rounds.begin(QUESTION, terms(CODEX, CLAUDE, THIRD, rounds=3)),
         lambda side: failure() if side == "third" else answer(side),
     )
     debate = answered(debate, lambda side: failure() if side == "claude" else answer(side))
-    now = machine.get_status(debate)
+    now = rounds.get_status(debate)
     assert (now.ending, [name for name, _ in now.failures]) == ("failure", ["third", "claude"])
-    debate = machine.on_decision(debate, decision("continue"))
-    assert [ask.side for ask in machine.next_requests(debate)] == ["codex", "claude", "third"]
+    debate = rounds.on_decision(debate, decision("continue"))
+    assert [ask.side for ask in rounds.next_requests(debate)] == ["codex", "claude", "third"]
 
 
 def test_when_nobody_answers_it_is_an_error_and_can_be_gone_on_with() -> None:
     debate = answered(begun(), lambda _: failure())
-    assert machine.get_status(debate).status == "error"
-    debate = answered(machine.on_decision(debate, decision("continue")))
-    assert machine.get_status(debate).status == "running"
+    assert rounds.get_status(debate).status == "error"
+    debate = answered(rounds.on_decision(debate, decision("continue")))
+    assert rounds.get_status(debate).status == "running"
     assert debate.turn.answers.keys() == {"codex", "claude"}
 
 
 def test_in_a_staged_order_the_second_sees_what_the_first_said() -> None:
     debate = begun(order="staged")
-    (first,) = machine.next_requests(debate)
+    (first,) = rounds.next_requests(debate)
     assert (first.side, first.purpose) == ("codex", "answer")
-    debate = machine.on_reply(debate, "codex", 1, answer("sqlite, said at first"))
-    (second,) = machine.next_requests(debate)
+    debate = rounds.on_reply(debate, "codex", 1, answer("sqlite, said at first"))
+    (second,) = rounds.next_requests(debate)
     assert (second.side, second.purpose) == ("claude", "critique")
     assert "sqlite, said at first" in second.prompt
 
 
 @pytest.mark.parametrize("order", ["parallel", "staged"])
 def test_an_ensemble_criticises_nobody(order: Order) -> None:
-    begun, asked = machine.begin(QUESTION, replace(terms(order=order), mode="ensemble")), list[str]()
+    begun, asked = rounds.begin(QUESTION, replace(terms(order=order), mode="ensemble")), list[str]()
     debate = begun
-    while asks := machine.next_requests(debate):
+    while asks := rounds.next_requests(debate):
         asked += [ask.prompt for ask in asks]
-        debate = machine.on_reply(debate, asks[0].side, 1, answer(f"said by {asks[0].side[1]}"))
-    assert set(asked) == {machine.next_requests(begun)[0].prompt}
-    assert machine.get_status(debate).ending == "rounds"
-    debate = answered(machine.on_decision(debate, decision()))
-    assert (machine.get_status(debate).ending, machine.get_status(debate).round) == ("rounds", 2)
+        debate = rounds.on_reply(debate, asks[0].side, 1, answer(f"said by {asks[0].side[1]}"))
+    assert set(asked) == {rounds.next_requests(begun)[0].prompt}
+    assert rounds.get_status(debate).ending == "rounds"
+    debate = answered(rounds.on_decision(debate, decision()))
+    assert (rounds.get_status(debate).ending, rounds.get_status(debate).round) == ("rounds", 2)
 
 
 def test_steps_of_a_person_do_not_count_into_the_cap() -> None:
     debate = answered(answered(begun(rounds=2, cap=2)))
     for count in range(1, 6):
-        debate = machine.on_decision(debate, decision())
-        assert [ask.purpose for ask in machine.next_requests(debate)] == ["decision", "decision"]
+        debate = rounds.on_decision(debate, decision())
+        assert [ask.purpose for ask in rounds.next_requests(debate)] == ["decision", "decision"]
         debate = answered(debate)
-        assert machine.next_requests(debate) == ()
-        assert machine.get_status(debate).round == 2 + count
+        assert rounds.next_requests(debate) == ()
+        assert rounds.get_status(debate).round == 2 + count
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ def test_steps_of_a_person_do_not_count_into_the_cap() -> None:
 )
 def test_a_decision_is_told_to_all_without_a_name(kind: DecisionKind, told: str) -> None:
     debate = answered(answered(begun()))
-    debate = machine.on_decision(debate, decision(kind, "Take Claude's, but cheaper.", "claude"))
-    asks = machine.next_requests(debate)
+    debate = rounds.on_decision(debate, decision(kind, "Take Claude's, but cheaper.", "claude"))
+    asks = rounds.next_requests(debate)
     assert len(asks) == 2
     for ask in asks:
         letter = assign_letters(debate, 3, ask.side)["claude"]
@@ -272,8 +272,8 @@ def test_a_decision_is_told_to_all_without_a_name(kind: DecisionKind, told: str)
 
 def test_what_was_adopted_earlier_is_quoted_since_its_letter_now_stands_for_more() -> None:
     debate = answered(answered(begun(), lambda side: answer(claim=f"claim of {side[1]}")))
-    debate = answered(machine.on_decision(debate, decision("adopt", "", "codex")))
-    asks = machine.next_requests(debate)
+    debate = answered(rounds.on_decision(debate, decision("adopt", "", "codex")))
+    asks = rounds.next_requests(debate)
     assert len(asks) == 2
     for ask in asks:
         assert 'goes on with this answer, "codex in 2"' in ask.prompt.replace("[assistant]", "codex")
@@ -281,20 +281,20 @@ def test_what_was_adopted_earlier_is_quoted_since_its_letter_now_stands_for_more
 
 def test_in_a_staged_order_the_answer_that_was_adopted_is_told_and_not_the_one_that_came_of_it() -> None:
     debate = answered(begun(order="staged", rounds=1), lambda side: answer(f"old {side[1]}"))
-    debate = machine.on_decision(debate, decision("adopt", "Take codex's.", "codex"))
-    (first,) = machine.next_requests(debate)
+    debate = rounds.on_decision(debate, decision("adopt", "Take codex's.", "codex"))
+    (first,) = rounds.next_requests(debate)
     assert f"goes on with Answer {assign_letters(debate, 2, 'codex')['codex']}" in first.prompt
-    debate = machine.on_reply(debate, "codex", 2, answer("new o"))
-    (second,) = machine.next_requests(debate)
+    debate = rounds.on_reply(debate, "codex", 2, answer("new o"))
+    (second,) = rounds.next_requests(debate)
     assert 'goes on with this answer, "old o"' in second.prompt
     assert "new o" in second.prompt
 
 
 def test_evidence_is_judged() -> None:
     debate = answered(answered(begun()))
-    debate = machine.on_decision(debate, decision("evidence", "The shop has four branches."))
-    assert {ask.purpose for ask in machine.next_requests(debate)} == {"critique"}
-    assert all("The shop has four branches." in ask.prompt for ask in machine.next_requests(debate))
+    debate = rounds.on_decision(debate, decision("evidence", "The shop has four branches."))
+    assert {ask.purpose for ask in rounds.next_requests(debate)} == {"critique"}
+    assert all("The shop has four branches." in ask.prompt for ask in rounds.next_requests(debate))
 
 
 def test_objections_are_shown_to_all_by_letters() -> None:
@@ -303,7 +303,7 @@ def test_objections_are_shown_to_all_by_letters() -> None:
     debate = answered(
         debate, lambda side: judging(held, side, NOBODY, f"hole seen by {side[1]}", position="new")
     )
-    asks = machine.next_requests(debate)
+    asks = rounds.next_requests(debate)
     assert len(asks) == 2
     for ask in asks:
         known = assign_letters(debate, 3, ask.side)
@@ -328,12 +328,12 @@ def test_a_decision_that_does_not_fit_is_refused(state: str, wrong: Decision, co
     if state in {"over", "spent", "stopped"}:
         debate = answered(debate)
     debate = {
-        "stopped": machine.on_stop(debate),
+        "stopped": rounds.on_stop(debate),
         "over": answered(begun(rounds=1)),
         "failed": answered(begun(), lambda _: failure()),
     }.get(state, debate)
     with pytest.raises(DebateError) as caught:
-        machine.on_decision(debate, wrong)
+        rounds.on_decision(debate, wrong)
     assert caught.value.code == code
 
 
@@ -352,40 +352,38 @@ def test_a_decision_that_does_not_fit_is_refused(state: str, wrong: Decision, co
 )
 def test_terms_that_make_no_sense_are_refused(wrong: DebateConfig) -> None:
     with pytest.raises(DebateError) as caught:
-        machine.begin(QUESTION, wrong)
+        rounds.begin(QUESTION, wrong)
     assert caught.value.code == "bad_terms"
 
 
 def test_a_budget_ends_it_and_tells_each_ask_what_is_left() -> None:
     debate = begun(rounds=4, seconds=100)
-    assert {ask.seconds for ask in machine.next_requests(debate)} == {100}
+    assert {ask.seconds for ask in rounds.next_requests(debate)} == {100}
     debate = answered(debate, lambda side: answer(seconds=60.0 if side == "codex" else 30.0))
-    assert {ask.seconds for ask in machine.next_requests(debate)} == {
-        40
-    }  # they were at work at the same time
+    assert {ask.seconds for ask in rounds.next_requests(debate)} == {40}  # they were at work at the same time
     debate = answered(debate, lambda _: answer(seconds=41.0))
-    assert machine.get_status(debate).ending == "budget"
+    assert rounds.get_status(debate).ending == "budget"
 
 
 def test_a_reply_that_comes_when_the_debate_was_stopped_is_kept() -> None:
-    debate = machine.on_stop(machine.on_reply(begun(), "codex", 1, answer("first")))
-    assert machine.next_requests(debate) == ()
-    debate = machine.on_reply(debate, "claude", 1, answer("late"))
+    debate = rounds.on_stop(rounds.on_reply(begun(), "codex", 1, answer("first")))
+    assert rounds.next_requests(debate) == ()
+    debate = rounds.on_reply(debate, "claude", 1, answer("late"))
     assert debate.turn.answers["claude"].text == "late"
-    assert machine.get_status(debate).status == "stopped"
+    assert rounds.get_status(debate).status == "stopped"
 
 
 def test_nobody_replies_twice_or_unasked() -> None:
-    debate = machine.on_reply(begun(), "codex", 1, answer())
+    debate = rounds.on_reply(begun(), "codex", 1, answer())
     for side, number in (("codex", 1), ("claude", 2), ("gemini", 1)):
         with pytest.raises(DebateError) as caught:
-            machine.on_reply(debate, side, number, answer())
+            rounds.on_reply(debate, side, number, answer())
         assert caught.value.code == "not_asked"
 
 
 def test_the_same_seed_gives_the_same_letters_and_seeds_differ() -> None:
     def drawn(seed: int) -> tuple[dict[str, str], ...]:
-        debate = answered(machine.begin(QUESTION, terms(seed=seed)))
+        debate = answered(rounds.begin(QUESTION, terms(seed=seed)))
         return tuple(assign_letters(debate, 2, side) for side in ("codex", "claude"))
 
     assert drawn(7) == ({"claude": "A", "codex": "B"},) * 2  # in any version
@@ -477,33 +475,33 @@ class Course(RuleBasedStateMachine):
 
     @initialize(terms=all_terms())
     def begin(self, terms: DebateConfig) -> None:
-        self.debate = machine.begin(QUESTION, terms)
+        self.debate = rounds.begin(QUESTION, terms)
         self.events.append(DebateStarted(prompt=QUESTION, terms=terms))
 
-    @precondition(lambda self: bool(machine.next_requests(self.debate)))
+    @precondition(lambda self: bool(rounds.next_requests(self.debate)))
     @rule(data=st.data(), reply=REPLIES)
     def reply(self, data: st.DataObject, reply: Reply) -> None:
-        ask = data.draw(st.sampled_from(machine.next_requests(self.debate)))
+        ask = data.draw(st.sampled_from(rounds.next_requests(self.debate)))
         self.asked.add((ask.side, ask.round))
         self.said.append((ask.side, ask.round, reply))
-        self.debate = machine.on_reply(self.debate, ask.side, ask.round, reply)
+        self.debate = rounds.on_reply(self.debate, ask.side, ask.round, reply)
         self.events.append(ReplyReceived(side=ask.side, round=ask.round, reply=reply))
 
     @rule(decision=DECISIONS)
     def decide(self, decision: Decision) -> None:
         try:
-            self.debate = machine.on_decision(self.debate, decision)
+            self.debate = rounds.on_decision(self.debate, decision)
         except DebateError as error:
             self.refused.add(error.code)
             return
         self.events.append(DecisionMade(decision=decision))
         self.steps += 1
-        assert machine.next_requests(self.debate), "a step is always gone on with"
+        assert rounds.next_requests(self.debate), "a step is always gone on with"
 
     @precondition(lambda self: len(self.said) > 6)
     @rule()
     def stop(self) -> None:
-        self.debate = machine.on_stop(self.debate)
+        self.debate = rounds.on_stop(self.debate)
         self.events.append(DebateStopped(why="person"))
 
     @invariant()
@@ -536,7 +534,7 @@ class Course(RuleBasedStateMachine):
     @invariant()
     def nothing_is_asked_after_the_cap_and_steps_do_not_count(self) -> None:
         terms = self.debate.terms
-        for ask in machine.next_requests(self.debate):
+        for ask in rounds.next_requests(self.debate):
             assert ask.round <= terms.cap + self.steps
             assert (ask.side, ask.round) not in self.asked
             assert ask.seconds is None or ask.seconds >= 0
@@ -555,7 +553,7 @@ class Course(RuleBasedStateMachine):
 
     @invariant()
     def no_prompt_names_or_signs(self) -> None:
-        for ask in machine.next_requests(self.debate):
+        for ask in rounds.next_requests(self.debate):
             found = re.findall(
                 r"(?<![A-Za-z0-9])(?:codex|claude|openai|gpt|anthropic|opus)(?![A-Za-z0-9])|authored-by",
                 ask.prompt,
@@ -565,8 +563,8 @@ class Course(RuleBasedStateMachine):
 
     @invariant()
     def it_is_running_as_long_as_something_is_due(self) -> None:
-        now = machine.get_status(self.debate)
-        assert (now.status == "running") is bool(machine.next_requests(self.debate))
+        now = rounds.get_status(self.debate)
+        assert (now.status == "running") is bool(rounds.next_requests(self.debate))
         assert (now.ending is None) is (now.status == "running")
         if now.status == "ok":
             assert self.debate.turn.answers.keys() == set(self.debate.terms.names)
@@ -586,19 +584,19 @@ TestCourse.settings = settings(stateful_step_count=20)
 def test_it_ends_whatever_is_replied(
     terms: DebateConfig, decisions: list[Decision], data: st.DataObject
 ) -> None:
-    debate, asked = machine.begin(QUESTION, terms), 0
+    debate, asked = rounds.begin(QUESTION, terms), 0
     for step in (None, *decisions):
         if step:
             try:
-                debate = machine.on_decision(debate, step)
+                debate = rounds.on_decision(debate, step)
             except DebateError:
                 continue
-        while asks := machine.next_requests(debate):
+        while asks := rounds.next_requests(debate):
             for ask in asks:
-                debate = machine.on_reply(debate, ask.side, ask.round, data.draw(REPLIES))
+                debate = rounds.on_reply(debate, ask.side, ask.round, data.draw(REPLIES))
                 asked += 1
                 assert asked <= (terms.cap + len(decisions)) * len(terms.sides)
-    assert machine.get_status(debate).ending
+    assert rounds.get_status(debate).ending
 
 
 def _other(side: str, opinion: Opinion) -> dict[str, Opinion]:

@@ -29,7 +29,7 @@ _SETTINGS = "kakite.yaml"
 
 app = typer.Typer(help="Work in a job of GitHub Actions or GitLab CI.", no_args_is_help=True)
 ProxyFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Where the proxy's address and its token are kept.")
+    Path, typer.Argument(metavar="FILE", help="The file for the proxy's address and its token.")
 ]
 
 
@@ -52,9 +52,11 @@ def check(as_json: Json = False) -> None:
 def proxy(
     file: ProxyFile,
     *,
-    stop: Annotated[bool, typer.Option("--stop", metavar="", help="End the proxy of this file.")] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", metavar="", help="Stop the proxy whose address is in this file.")
+    ] = False,
 ) -> None:
-    """Start a proxy that alone holds the model's key, which it reads from standard input."""
+    """Start a proxy that reads the model's key from standard input, and keeps it from all other programs."""
     if stop:
         _stop_proxy(file)
         return

@@ -165,7 +165,7 @@ def export(
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
-    """Write all that happened in a run, without secrets: messages, calls, answers, changes, cost."""
+    """Write everything that happened in a run, without secrets: messages, calls, answers, changes, cost."""
     from kakite.agent.observe.event_log import build_event_log, redact_events
     from kakite.redaction import build_redaction
 

@@ -225,8 +225,8 @@ def _work(job: CiJob) -> None:
 
     if load_settings({}).sandbox == "local":
         raise UsageError(
-            "in a job, commands of the repository run in a sandbox, and `local` is none",
-            hint="leave KAKITE_SANDBOX out, or name `container` or `bubblewrap`",
+            "in a job, commands of the repository need a sandbox, and `local` is none",
+            hint="unset KAKITE_SANDBOX, or set it to `container` or `bubblewrap`",
             code="ci_sandbox",
         )
     worker(**dict.fromkeys(SETTING_FLAGS), forge=(job.kind, job.path), forge_url=job.url, until_idle=True)

@@ -190,7 +190,7 @@ def runs(results: Results) -> str:
     """Tell of which run the figures are, or of which runs."""
     found, compared = results.runs(), results.timed_runs()
     if len(compared) != 1:
-        told = "**These figures are of several runs**, so conditions differ between the tables:\n\n"
+        told = "**These figures come from several runs**, so conditions differ between the tables:\n\n"
         return told + _runs_table(found)
     (main,) = compared
     name, began, load, nice = main.split(" | ")

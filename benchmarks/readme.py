@@ -120,7 +120,7 @@ ENGLISH = Words(
         f"of {said.edits} edits"
     ),
     ", {} % not judged",
-    {"recorded": "; the rest stood nowhere in the file, or in several places, and is refused"},
+    {"recorded": "; Kakite refused the rest, whose text was nowhere in the file, or in several places"},
     lambda said, count: (
         f"{said.rights} % right, {said.wrongs} % wrong, in {count} other programs' edit tools"
     ),
@@ -136,7 +136,7 @@ JAPANESE = Words(
     "私たちが作った落とし穴",
     lambda said: f"{said.edits} 件で {said.right} % が正しく、誤ったファイルは {number(said.wrong)}",
     "、{} % は未判定",
-    {"recorded": "。残りはファイルのどこにもないか、何か所にもあるので、拒む"},
+    {"recorded": "。残りはファイルのどこにもないか、何か所にもあるので、Kakite が拒む"},
     lambda said, count: (
         f"ほかの {count} つのプログラムの編集ツールで、正しいのは {said.rights} %、誤りは {said.wrongs} %"
     ),
@@ -152,7 +152,7 @@ CHINESE = Words(
     "我们自己设的陷阱",
     lambda said: f"{said.edits} 次中 {said.right} % 正确，写错 {number(said.wrong)} 个文件",
     "，{} % 未判定",
-    {"recorded": "；其余的在文件里没有，或不止一处，一律拒绝"},
+    {"recorded": "；其余的在文件里没有，或不止一处，Kakite 一律拒绝"},
     lambda said, count: f"{count} 个其他程序的编辑工具：{said.rights} % 正确，{said.wrongs} % 写错",
     lambda own: f"{own.groups} 组共 {own.edits} 次：{own.kakite} 组写错文件",
     lambda own: f"至少 {own.least} 组写错文件，最多占一组的 {own.most} %",

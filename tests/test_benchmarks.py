@@ -108,7 +108,7 @@ def test_results_of_several_runs_make_no_page_unless_that_is_wanted_and_said(pla
         assert "serve" in done.stderr.splitlines()[-2]
         assert page.read_text(encoding="utf-8") == before
     assert bench(place, "--render", "--mixed").returncode == 0
-    assert "**These figures are of several runs**" in page.read_text(encoding="utf-8")
+    assert "**These figures come from several runs**" in page.read_text(encoding="utf-8")
 
 
 def runs_block(place: Path) -> str:

@@ -29,7 +29,7 @@ _SETTINGS = "kakite.yaml"
 
 app = typer.Typer(help="Work in a job of GitHub Actions or GitLab CI.", no_args_is_help=True)
 ProxyFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Where the proxy's address and its token are kept.")
+    Path, typer.Argument(metavar="FILE", help="The file for the proxy's address and its token.")
 ]
 
 
@@ -52,9 +52,11 @@ def check(as_json: Json = False) -> None:
 def proxy(
     file: ProxyFile,
     *,
-    stop: Annotated[bool, typer.Option("--stop", metavar="", help="End the proxy of this file.")] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", metavar="", help="Stop the proxy whose address is in this file.")
+    ] = False,
 ) -> None:
-    """Start a proxy that alone holds the model's key, which it reads from standard input."""
+    """Start a proxy that reads the model's key from standard input, and keeps it from all other programs."""
     if stop:
         _stop_proxy(file)
         return
@@ -223,8 +225,8 @@ def _work(job: CiJob) -> None:
 
     if load_settings({}).sandbox == "local":
         raise UsageError(
-            "in a job, commands of the repository run in a sandbox, and `local` is none",
-            hint="leave KAKITE_SANDBOX out, or name `container` or `bubblewrap`",
+            "in a job, commands of the repository need a sandbox, and `local` is none",
+            hint="unset KAKITE_SANDBOX, or set it to `container` or `bubblewrap`",
             code="ci_sandbox",
         )
     worker(**dict.fromkeys(SETTING_FLAGS), forge=(job.kind, job.path), forge_url=job.url, until_idle=True)

@@ -139,8 +139,8 @@ def locate_edit_logs(given: Path | None, path: str | None = None) -> tuple[str, 
         folders += [str(folder) for folder in (there, *there.parents)]
     folder, journals = find_edit_logs(get_state_path(os.environ), folders)
     if given and not journals and not given.is_dir():
-        told = f"`{as_text(str(given))}` is not a folder, and no edits below it are kept"
-        raise UsageError(told, hint="give another --root")
+        told = f"`{as_text(str(given))}` is not a folder, and Kakite has saved no edits below it"
+        raise UsageError(told, hint="name another folder with --root")
     return folder, journals
 
 
@@ -288,7 +288,7 @@ def _plan_undo(workspace: Workspace, path: str | None, run: str | None) -> tuple
             "nothing_to_undo",
             workspace.roots[0],
             f"no edit below `{workspace.roots[0]}` is left to undo",
-            hint="name the edited folder with --root",
+            hint="if you mean another folder, name it with --root",
         )
     return workspace.plan_undo(last[0].path)
 

@@ -30,7 +30,9 @@ class UnreachableServer:
 def models(
     provider: Annotated[
         str | None,
-        typer.Argument(metavar="PROVIDER", help="Only those of this one, also where no key is set."),
+        typer.Argument(
+            metavar="PROVIDER", help="Only the models of this provider, even if you have set no key for it."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document to standard output.")

@@ -203,8 +203,8 @@ EffortName = Annotated[
     typer.Option(
         metavar="LEVEL",
         autocompletion=complete_with("off", "minimal", "low", "medium", "high", "xhigh", "max"),
-        help="How much the model thinks: off, minimal, low, medium, high, xhigh or max. Default: as its "
-        "provider does it.",
+        help="How much the model thinks: off, minimal, low, medium, high, xhigh or max. Default: what its "
+        "provider does by itself.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document to standard output.")]
@@ -322,7 +322,7 @@ Tokens = Annotated[
 Asks = Annotated[int | None, typer.Option(min=2, help="Limit for the number of answers.")]
 DebateRepo = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The folder whose files every side can read, and nothing else."),
+    typer.Option(metavar="DIR", help="Let every side read the files of this folder, and nothing else."),
 ]
 DebateDiff = Annotated[
     str | None,

@@ -31,7 +31,7 @@ Diff = Annotated[
     typer.Option(
         "--diff",
         metavar="FILE",
-        help="A unified diff, with the files as it leaves them; - reads it from standard input.",
+        help="Review this unified diff instead; the files must be as it leaves them. - means standard input.",
     ),
 ]
 Repo = Annotated[
@@ -74,7 +74,7 @@ def review(
     given: GivenFlags,
     as_json: Json = False,
 ) -> None:
-    """Review a change: findings, and suggestions that apply exactly. Nothing is changed, no command runs."""
+    """Review a change: findings, and suggestions that apply exactly. Changes nothing, runs no command."""
     from kakite.cli.settings import load_settings
 
     folder = repo.resolve()

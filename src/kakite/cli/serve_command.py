@@ -66,7 +66,9 @@ def _print_config(client: str, options: ServeOptions) -> None:
         _load_after_edit(options),
     )  # what would not start is not worth telling a client
     setup = build_client_setup(client, options)
-    sys.stderr.write(f"for {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else ""))
+    sys.stderr.write(
+        f"put this into {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else "")
+    )
     sys.stdout.write(setup.text)
 
 

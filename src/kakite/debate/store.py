@@ -271,7 +271,9 @@ class SqliteDebateStore:
     def _open_for_reading(self) -> Generator[sqlite3.Connection]:
         with self._translate_errors():
             if not self._path.exists():
-                raise DebateStoreError("no debate is kept", hint="`--keep` keeps one", code="kept_unknown")
+                raise DebateStoreError(
+                    "there is no saved debate", hint="start one with `--keep` to save it", code="kept_unknown"
+                )
             yield self._get_connection()
 
     @contextmanager

@@ -344,8 +344,8 @@ class Checkpoints:
         found = await self._git.read_checkpoint(oid)
         if found is None:
             raise CheckpointError(
-                f"checkpoint `{oid[:12]}` is not there any more",
-                hint="choose another one",
+                f"checkpoint `{oid[:12]}` does not exist any more",
+                hint="choose another checkpoint",
                 code="checkpoint_unknown",
             )
         tree, facts, paths = found

@@ -219,7 +219,7 @@ class _Staging:
         if self._git.is_committing():
             raise CommitError(
                 "a merge, a rebase, a cherry-pick or a revert is under way",
-                hint="end it first: `git status` tells how",
+                hint="finish or abort it first: `git status` tells how",
             )
         for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
             try:
@@ -365,7 +365,7 @@ def _select(entries: Sequence[StatusEntry], paths: Collection[str], *, may_miss:
         named = ", ".join(f"`{path}`" for path in sorted(missing)[:5])
         raise CommitError(
             f"there is nothing to commit{f' in {named}' if named and not may_miss else ''}",
-            hint="it is as the last commit has it, ignored, or not there: `git status` tells",
+            hint="nothing has changed there, git ignores it, or it does not exist: see `git status`",
             code="nothing_to_commit",
         )
     if len(found) > MAX_FILES:

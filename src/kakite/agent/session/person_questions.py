@@ -109,6 +109,6 @@ def _parse_question(arguments: JsonObject) -> PersonQuestion:
     labels = {choice.label for choice in choices}
     if len(labels) < len(choices) or "" in labels:
         raise ToolError(
-            "two choices have the same label, or one has none", hint="give each a label of its own"
+            "two choices have the same label, or one has none", hint="give each choice a different label"
         )
     return PersonQuestion(text=arguments["question"], choices=choices)

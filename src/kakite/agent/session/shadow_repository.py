@@ -503,7 +503,7 @@ def _build_error(done: CompletedProcess) -> CheckpointError:
         "it took too long" if done.timed_out else "; ".join(told)[:_REASON] or f"exit code {done.exit_code}"
     )
     return CheckpointError(
-        f"the files cannot be saved or found: {reason}", hint="look whether the disk is full, then try again"
+        f"the files cannot be saved or found: {reason}", hint="check whether the disk is full, then try again"
     )
 
 

@@ -244,7 +244,7 @@ async def answer_question(
     if asks is None:
         raise KakiteError(
             f"`{task}` asks nothing",
-            hint=f"`kakite agent show {task}` tells how it stands",
+            hint=f"`kakite agent show {task}` shows its state",
             code="nothing_asked",
         )
     if digest is not None and digest != asks["digest"]:

@@ -68,7 +68,7 @@ RunRepo = Annotated[
     typer.Option(
         metavar="PLACE",
         help="Path or address of the repository, or a folder inside it. Kakite pushes the branch there. "
-        "Default: this folder; with --container its code.",
+        "Default: this folder; with --container, the container's code.",
     ),
 ]
 ContainerName = Annotated[
@@ -76,7 +76,7 @@ ContainerName = Annotated[
     typer.Option(
         metavar="NAME|IMAGE",
         help="Run commands in a container of this image, or in a copy of this container. "
-        "Without --repo its own code is worked on, and stays there as it is.",
+        "Without --repo, Kakite works on a copy of its own code.",
     ),
 ]
 Workdir = Annotated[
@@ -273,9 +273,9 @@ def continue_run(
     stream: Stream = None,
     as_json: Json = False,
 ) -> None:
-    """Ask for more from a run that has ended or stopped: the same conversation, pushed to the same branch.
+    """Ask a run that has ended or stopped for more: it keeps its conversation and its branch.
 
-    This is a new round of the run. Its limits count from here; those that you leave out are as they were.
+    This is a new round of the run. Its limits count from here. A limit that you leave out stays the same.
     """
     from kakite.agent.run.state_machine import get_round_task
     from kakite.cli.settings import load_settings

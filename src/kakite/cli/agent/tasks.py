@@ -110,7 +110,7 @@ def match_id(given: str, known: Collection[str]) -> str | None:
         shown = ", ".join(f"`{each}`" for each in found[:_MAX_SHOWN])
         more = f" and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""
         raise UsageError(
-            f"`{given}` could mean {shown}{more}", hint="give more of the id", code="ambiguous_id"
+            f"`{given}` could mean {shown}{more}", hint="give more characters of the id", code="ambiguous_id"
         )
     return found[0] if found else None
 
@@ -165,7 +165,7 @@ def export(
     engine: Engine = "embedded",
     address: Address = "",
 ) -> None:
-    """Write all that happened in a run, without secrets: messages, calls, answers, changes, cost."""
+    """Write everything that happened in a run, without secrets: messages, calls, answers, changes, cost."""
     from kakite.agent.observe.event_log import build_event_log, redact_events
     from kakite.redaction import build_redaction
 
@@ -190,7 +190,7 @@ def _check_files(wanted: Mapping[str, str | None]) -> dict[str, str]:
             hint="give --jsonl FILE, --html FILE, --markdown FILE or --atif FILE; - means standard output",
         )
     if len({*files.values()}) < len(files):
-        raise UsageError("two of them would go to one file", hint="give each its own file")
+        raise UsageError("two exports would go to one file", hint="name another file for each")
     if not {"html", "markdown"}.isdisjoint(files):
         _check_templates()
     return files

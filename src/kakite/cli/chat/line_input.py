@@ -66,7 +66,9 @@ async def edit_text(text: str) -> str:
     """
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or next(filter(shutil.which, _EDITORS), "")
     if not editor:
-        raise UsageError("there is no editor", hint="set EDITOR", code="editor_missing")
+        raise UsageError(
+            "Kakite found no editor", hint="set EDITOR to the command of your editor", code="editor_missing"
+        )
     with tempfile.TemporaryDirectory(prefix="kakite-") as folder:
         file = Path(folder) / "message.md"
         file.write_text(f"{text}\n" if text else "", encoding="utf-8")

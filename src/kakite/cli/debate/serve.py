@@ -291,7 +291,9 @@ def _make_publisher(folder: Path) -> TranscriptWriter:
 def _print_config(client: str, serving: _DebateServerOptions) -> None:
     setup = _build_setup(client, serving)
     if setup.file:
-        sys.stderr.write(f"for {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else ""))
+        sys.stderr.write(
+            f"put this into {setup.file}\n" + (f"or run: {setup.command}\n" if setup.command else "")
+        )
     sys.stdout.write(setup.text)
 
 

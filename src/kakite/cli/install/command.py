@@ -19,7 +19,7 @@ Client = Annotated[
     str,
     typer.Argument(
         metavar="CLIENT",
-        help="Which one: claude (Claude Code), codex, copilot (its CLI), cursor, gemini, opencode, pi, "
+        help="Which one: claude (Claude Code), codex, copilot (Copilot CLI), cursor, gemini, opencode, pi, "
         "vscode or zed.",
     ),
 ]
@@ -30,7 +30,7 @@ ScopeOption = Annotated[
     ),
 ]
 Uninstall = Annotated[bool, typer.Option("--uninstall", help="Remove exactly what the installation wrote.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what Kakite would write, and write nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 KeepBuiltIn = Annotated[
     bool,

@@ -51,9 +51,9 @@ def replay(
         bool, typer.Option("--json", help="Print one JSON document to standard output.")
     ] = False,
 ) -> None:
-    """Count what Kakite would have made of the edits in your transcripts of Claude Code, codex and pi.
+    """Read the edits in your transcripts of Claude Code, codex and pi, and count how many Kakite would apply.
 
-    Everything is read here, and nothing is written or sent. The figures hold neither paths nor texts.
+    Kakite only reads these files: it writes nothing and sends nothing. Its figures contain no paths or texts.
     """
     from kakite.cli.console import print_json
 

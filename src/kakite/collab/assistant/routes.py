@@ -311,8 +311,10 @@ async def _read_events(
                 told.put_nowait(event)
     except Exception:
         log.exception("a run of the assistant failed")
-        problem = "the run failed inside of Kakite"
-        told.put_nowait(AssistantRunFailed(code="internal", message=problem, hint="see its log"))
+        problem = "the run failed because of a bug in Kakite"
+        told.put_nowait(
+            AssistantRunFailed(code="internal", message=problem, hint="the server's log says more")
+        )
     finally:
         told.put_nowait(None)
 

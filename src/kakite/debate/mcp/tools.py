@@ -180,7 +180,11 @@ class DebateTools:
         folder = await asyncio.to_thread((self._roots[0] / given.get("repo", "")).resolve)
         if not any(folder.is_relative_to(root) for root in self._roots):
             allowed = ", ".join(map(str, self._roots))
-            raise DebateError(f"`{folder}` is in none of: {allowed}", hint="name one below", code="bad_files")
+            raise DebateError(
+                f"`{folder}` is in none of: {allowed}",
+                hint="name one of these folders, or one below them",
+                code="bad_files",
+            )
         patterns, base = given.get("files", ()), given.get("diff", "")
         if branch := given.get("review"):
             return await read_review_context(folder, branch, patterns, base)

@@ -277,5 +277,5 @@ def translate_errors() -> Generator[None]:
             ) from error
         raise BackendUnavailableError(
             f"the workflows cannot be saved: {reason}",
-            hint="look for a full disk or a folder that you may not write, then try again: nothing is lost",
+            hint="nothing is lost: check for a full disk or a folder that you may not write, then try again",
         ) from error

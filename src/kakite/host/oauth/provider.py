@@ -218,7 +218,7 @@ class OAuthAuth(httpx2.Auth):
                 )
         except OSError as error:
             reason = f"cannot be logged in to: port {oauth.port} is taken"
-            raise self._remote.make_auth_error(reason, hint="end what listens there") from error
+            raise self._remote.make_auth_error(reason, hint="stop the program that uses that port") from error
 
     async def _run_login_flow(
         self, login: LoginFlow, kept: InMemoryTokenStorage, request: httpx2.Request, response: httpx2.Response

@@ -56,10 +56,11 @@ _FILE: Final = Path("issues", "001-failing-tests.md")
 _BRANCH: Final = make_branch_name(1, _TITLE)
 
 _INTRODUCTION: Final = """\
-A worker looks after a forge that is no more than a folder: a Markdown file with a label is an issue, and \
-becomes a pushed branch with a page to review. What is real: git, {sandbox}the MCP server, the edits, \
-the tests, the push, and the journal from which another worker would go on, were this one killed. \
-[bold]What is not: the model. Its replies are scripted.[/]
+A worker takes its issues from a folder that acts as GitHub would: a Markdown file with a label \
+is an issue, and becomes a pushed branch with a page to review. What is real: git, {sandbox}the MCP \
+server, the edits, the tests, the push, and the journal, from which another worker would go on if \
+this one were killed. \
+[bold]What is not real: the model. Its replies are scripted.[/]
 
 Watch for: an edit quoted with the wrong indentation that lands right; an ambiguous edit that \
 is refused and repaired; someone else's push to the same branch, and the rebase onto it.
@@ -227,7 +228,7 @@ def _print_result(run: RunState, world: _DemoFolders, *, as_json: bool) -> int:
             console.rule(f"forge/{page}")
             text = (world.forge / page).read_text(encoding="utf-8").rstrip()
             console.print(escape_control(text), markup=False, style="dim")
-    console.print("\n[bold]That was scripted.[/] With a model of your own, on a forge of your own:")
+    console.print("\n[bold]That was scripted.[/] With a real model, and issues in a folder DIR of yours:")
     console.print(
         "kakite agent worker --forge local DIR --model PROVIDER:NAME --approve all --until-idle", markup=False
     )

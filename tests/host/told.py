@@ -4,8 +4,8 @@
 
 ``mark``: a file that gets a line with our process id when we start. ``start``: ``hang`` or ``die``. ``say``:
 a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what a call does, one of
-``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"wait": file}``,
-``{"until": file}``, ``{"progress": [[1, 2, "message"]]}``,
+``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"sample": params}``,
+``{"wait": file}``, ``{"until": file}``, ``{"progress": [[1, 2, "message"]]}``,
 ``{"die": true}``, ``{"write": {file: text}, "changed": bool}``; without: the arguments come back as JSON.
 """
 
@@ -47,13 +47,14 @@ def text_result(text: str, *, error: bool = False) -> JsonObject:
     return {"content": [{"type": "text", "text": text}], "isError": error}
 
 
-def elicited(params: JsonObject) -> str:
-    send(id="asked", method="elicitation/create", params=params)
+def asked(method: str, params: JsonObject) -> str:
+    send(id="asked", method=method, params=params)
     while (message := receive()).get("id") != "asked":
         answer(message)
     return json.dumps(message.get("result") or message.get("error"), sort_keys=True, ensure_ascii=False)
 
 
+ASKS = {"elicit": "elicitation/create", "sample": "sampling/createMessage"}
 WAITING: dict[object, str] = {}
 
 
@@ -84,8 +85,8 @@ def called(message: JsonObject) -> JsonObject | None:
             file.write(text)
     if does.get("changed"):
         send(method="notifications/tools/list_changed")
-    if "elicit" in does:
-        return text_result(elicited(does["elicit"]))
+    for kind in does.keys() & ASKS:
+        return text_result(asked(ASKS[kind], does[kind]))
     if does.get("environ"):
         return text_result(json.dumps(dict(os.environ), sort_keys=True))
     if "text" in does:

@@ -16,7 +16,13 @@ from typing import Literal
 
 from kakite.host.config.model import HttpServer, ServerEntry
 from kakite.host.oauth.provider import create_auth, get_login_folder
-from kakite.host.server.client_features import Elicitation, HostContext, ask_elicitor
+from kakite.host.server.client_features import (
+    CannotElicitError,
+    Elicitation,
+    HostContext,
+    PendingCall,
+    ask_elicitor,
+)
 from kakite.host.server.connection import (
     CONNECTION_ERRORS,
     ServerError,
@@ -275,7 +281,8 @@ class Server:
             return wrong
         timeouts = self.entry.tool_timeouts.get(call.name, self.entry.timeouts)
         deadline = Deadline(timeouts, self.clock, self._surroundings.clock)
-        life.calls += 1
+        pending = PendingCall(context=current_call())
+        life.calls.append(pending)
         try:
             result = await perform(client, offered, call, deadline, on_progress)
         except ConnectionLostError as lost:
@@ -284,9 +291,10 @@ class Server:
             life.mark_lost("closed the connection")
             await life.over.wait()
         else:
-            return await self._show_visits(result) if result.code == "visit_required" else result
+            noted = _add_notes(result, pending.notes)
+            return await self._show_visits(noted) if noted.code == "visit_required" else noted
         finally:
-            life.calls -= 1
+            life.calls.remove(pending)
         if again and _can_repeat(offered) and not life.enough:
             return await self._call_with_retry(call, on_progress, permit, again=False)
         return self._make_broken_result(call, life)
@@ -296,9 +304,12 @@ class Server:
         elicit, answers = self._surroundings.elicit, list[str]()
         told: list[JsonObject] = result.details["visits"] if elicit else []
         for visit in told:
-            with self.clock.pause():
-                asked = Elicitation(server=self.name, message=visit["message"], url=visit["url"])
-                answers.append((await ask_elicitor(elicit, asked)).action)
+            asked = Elicitation(server=self.name, message=visit["message"], url=visit["url"])
+            try:
+                with self.clock.pause():
+                    answers.append((await ask_elicitor(elicit, asked)).action)
+            except CannotElicitError:
+                break  # the result has the addresses
         if not answers:
             return result
         said = f"\nThe person was shown: {', '.join(answers)}."
@@ -513,6 +524,12 @@ def _make_unknown_tool_result(call: ToolCall, life: ServerSession) -> ToolResult
     return to_error_result(
         ToolError(f"the server `{life.entry.name}` has no tool `{call.name}`", hint=hint, code="unknown_tool")
     )
+
+
+def _add_notes(result: ToolResult, notes: Iterable[str]) -> ToolResult:
+    """Return the result with what the one who called has to know beside it."""
+    told = "".join(f"\nnote: {note}" for note in dict.fromkeys(notes))
+    return replace(result, text=result.text + told) if told else result
 
 
 def _can_repeat(offered: CompiledTool) -> bool:

@@ -7,6 +7,7 @@ a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what 
 ``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"sample": params}``,
 ``{"wait": file}``, ``{"until": file}``, ``{"progress": [[1, 2, "message"]]}``,
 ``{"die": true}``, ``{"write": {file: text}, "changed": bool}``; without: the arguments come back as JSON.
+``capabilities``: besides tools. ``answers``: results by method. ``resources``: texts by address.
 """
 
 from __future__ import annotations
@@ -55,6 +56,16 @@ def asked(method: str, params: JsonObject) -> str:
 
 
 ASKS = {"elicit": "elicitation/create", "sample": "sampling/createMessage"}
+
+
+def other(method: str, params: JsonObject) -> JsonObject | None:
+    told = script()
+    answers = {"ping": {}, **told.get("answers", {})}
+    if method == "resources/read" and params["uri"] in told.get("resources", {}):
+        return {"contents": [{"uri": params["uri"], "text": told["resources"][params["uri"]]}]}
+    return answers.get(method)
+
+
 WAITING: dict[object, str] = {}
 
 
@@ -104,18 +115,17 @@ def answer(message: JsonObject) -> None:
         return
     if method == "initialize":
         about = {"name": "told", "version": "1"}
-        capabilities = {"tools": {"listChanged": True}}
+        capabilities = {"tools": {"listChanged": True}, **script().get("capabilities", {})}
         version = message["params"]["protocolVersion"]
         result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": about}
     elif method == "tools/list":
         result = {"tools": script().get("tools", [])}
     elif method == "tools/call":
         result = called(message)
-    elif method == "ping":
-        result = {}
     else:
-        send(id=message["id"], error={"code": -32601, "message": "no such method"})
-        return
+        result = other(method, message.get("params") or {})
+        if result is None:
+            send(id=message["id"], error={"code": -32601, "message": "no such method"})
     if result is not None:
         send(id=message["id"], result=result)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -145,14 +145,19 @@ def _build_relay(context: Context) -> ElicitationRelay | None:
     return relay
 
 
+def bind_client(context: Context) -> AbstractContextManager[None]:
+    """Let the calls of the block know the client that made this request, and how to ask its person."""
+    return bind_call(
+        session=get_session_key(context), elicit=_build_asker(context), relay=_build_relay(context)
+    )
+
+
 async def _call_tool(
     toolset: Toolset, context: Context, params: mcp.CallToolRequestParams
 ) -> mcp.CallToolResult:
     meta = context.meta or {}
     telling = _report_progress(context) if "progress_token" in meta else nullcontext()
-    with bind_call(
-        session=get_session_key(context), elicit=_build_asker(context), relay=_build_relay(context)
-    ):
+    with bind_client(context):
         try:
             async with telling:
                 result = await toolset.call(to_call(params, meta))

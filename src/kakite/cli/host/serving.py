@@ -158,6 +158,7 @@ def serve_host(project: Path, http: str | None) -> int:
 
 async def _serve(project: Path, transport: Callable[[McpServer], Awaitable[None]]) -> None:
     from kakite.host.open import HostOptions, open_host
+    from kakite.serve.relayed_resources import add_relayed_resources
     from kakite.serve.server import build_server
 
     person = ClientApprover()
@@ -165,6 +166,7 @@ async def _serve(project: Path, transport: Callable[[McpServer], Awaitable[None]
         server = build_server(
             opened, name="kakite-host", title="Kakite host", instructions=_INSTRUCTIONS, changing=True
         )
+        add_relayed_resources(server, opened.resources)
         await transport(server)
 
 

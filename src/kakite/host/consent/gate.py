@@ -10,11 +10,13 @@ import os
 import posixpath
 import shutil
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import mcp_types as mcp
+from mcp import Client
 
 from kakite.errors import KakiteError
 from kakite.host.config.model import ServerEntry, StdioServer, Timeouts
@@ -27,6 +29,7 @@ from kakite.host.server.tools import BATCH_SIZE, ServerToolDefinition, is_includ
 from kakite.tools.arguments import ToolError, to_error_result
 from kakite.tools.toolset import ToolCall, ToolResult
 
+_T = TypeVar("_T")
 _HARMLESS = "KAKITE_"
 _ROOT = "--root"
 
@@ -218,6 +221,17 @@ class GatedServer:
                 self.entry, f"the server `{self.entry.name}` is not accepted any more"
             )
         return await server.call(call, permit=lambda definitions: self._check_consent(definitions, call))
+
+    async def request(self, send: Callable[[Client], Awaitable[_T]]) -> _T:
+        """Send it what is no call of a tool, if the person accepted it.
+
+        Raises:
+            KakiteError: they did not; or it cannot be started, or does not answer.
+            MCPError: it says no.
+        """
+        if not isinstance(self.consent_state, ConsentGranted):
+            raise self._make_not_accepted_error()
+        return await self._get_or_create_server().request(send)
 
     def _check_consent(
         self, definitions: tuple[ServerToolDefinition, ...], call: ToolCall

@@ -9,10 +9,12 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
+
+from mcp import Client, MCPError
 
 from kakite.host.config.model import HttpServer, ServerEntry
 from kakite.host.oauth.provider import create_auth, get_login_folder
@@ -106,6 +108,7 @@ _CLOSE_TIMEOUT = 3.0  # s for an address to hear that the session is over
 _BACKOFF_KINDS = frozenset(("failed", "resting"))
 """How it is while it may not be started again yet."""
 
+_T = TypeVar("_T")
 Permit = Callable[[tuple[ServerToolDefinition, ...]], ToolResult | None]
 
 
@@ -219,6 +222,37 @@ class Server:
                 )
             except ServerError as error:
                 return to_error_result(error)
+
+    async def request(self, send: Callable[[Client], Awaitable[_T]]) -> _T:
+        """Send what is no call of a tool, within the times of a call, and return the answer.
+
+        Raises:
+            ServerError: it could not be started, ended, or did not answer in time.
+            MCPError: it says no.
+        """
+        with self._track_use():
+            life = await self._get_ready_session()
+            if life.client is None:
+                raise self._make_stopped_error()
+            pending = PendingCall(context=current_call())
+            life.calls.append(pending)
+            try:
+                async with Deadline(self.entry.timeouts, self.clock, self._surroundings.clock):
+                    return await send(life.client)
+            except TimeoutError as error:
+                told = f"the server `{self.name}` did not answer in time"
+                raise ServerError(told, code="call_timed_out") from error
+            except ValueError as error:
+                told = f"the server `{self.name}` answered what is not of the protocol"
+                raise ServerError(told, code="invalid_result") from error
+            except CONNECTION_ERRORS as error:
+                if isinstance(error, MCPError) and not life.is_lost(ConnectionLostError(error.message)):
+                    raise
+                raise life.make_server_error(
+                    describe_fault(life.link, error, self._surroundings.redaction), "server_failed"
+                ) from error
+            finally:
+                life.calls.remove(pending)
 
     def update_entry(self, entry: ServerEntry) -> None:
         """Take over what its entry says now of time-outs, tools and lifecycle. It goes on running."""

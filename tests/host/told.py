@@ -60,7 +60,7 @@ ASKS = {"elicit": "elicitation/create", "sample": "sampling/createMessage"}
 
 def other(method: str, params: JsonObject) -> JsonObject | None:
     told = script()
-    answers = {"ping": {}, **told.get("answers", {})}
+    answers: JsonObject = {"ping": {}, **told.get("answers", {})}
     if method == "resources/read" and params["uri"] in told.get("resources", {}):
         return {"contents": [{"uri": params["uri"], "text": told["resources"][params["uri"]]}]}
     return answers.get(method)

@@ -67,6 +67,33 @@ def to_result(result: mcp.CallToolResult) -> ToolResult:
     )
 
 
+def to_prompt_tool(prompt: mcp.Prompt, name: str, *, trusted: bool) -> Tool:
+    """Return a prompt as what is approved when somebody wants its text: its arguments go to the server."""
+    given = prompt.arguments or []
+    return Tool(
+        name=name,
+        title=prompt.title or "",
+        description=prompt.description or "",
+        parameters={
+            "type": "object",
+            "properties": {
+                each.name: {"type": "string", "description": each.description or ""} for each in given
+            },
+            "required": [each.name for each in given if each.required],
+            "additionalProperties": False,
+        },
+        effect="read" if trusted else "execute",
+        open_world=True,
+    )
+
+
+def to_messages(result: mcp.GetPromptResult) -> ToolResult:
+    """Return the text of a prompt, and all its messages, as MCP has them, in the details."""
+    messages = [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in result.messages]
+    text = "\n".join(_to_text(each.content) for each in result.messages)
+    return ToolResult(text=text, details={"messages": messages})
+
+
 _RESOURCE_FIELDS = {"uri", "uri_template", "name", "title", "description", "mime_type", "size", "annotations"}
 
 

@@ -16,7 +16,7 @@ from kakite.host.audit_log import AuditLog, TracedToolset, annotate
 from kakite.host.config.model import ServerEntry
 from kakite.host.consent.store import ConsentStore
 from kakite.host.host import Host, run_host
-from kakite.host.operations import HostOperations, HostResources
+from kakite.host.operations import HostOperations, HostPrompts, HostResources
 from kakite.host.policy.approval import (
     READ_ONLY_RULES,
     ApprovalConfig,
@@ -82,6 +82,7 @@ class HostToolset:
     ) -> None:
         self.host = host
         self.resources = HostResources(host, operations, self._perform_operation)
+        self.prompts = HostPrompts(host, self._perform_operation)
         self._approved = approved
         self._shown = shown
         self._rules = tuple(rules)

@@ -6,8 +6,9 @@ Each request of that kind is a call of an operation: ``SERVER__resources/read``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp import Client, MCPError
@@ -19,9 +20,11 @@ from kakite.host.resource_uris import add_label, assign_labels, split_label
 from kakite.host.server.resources import list_resource_templates, list_resources, read_resource
 from kakite.host.server.server import ServerError
 from kakite.tools.arguments import ToolError, suggest_name, to_error_result
-from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult
+from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall, ToolResult
 
 if TYPE_CHECKING:
+    from kakite.host.config.model import ServerEntry
+    from kakite.host.consent.gate import GatedServer, GatedTool
     from kakite.host.host import Host
 
 _T = TypeVar("_T")
@@ -37,16 +40,15 @@ _READ_SCHEMA: JsonObject = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OperationListing:
-    """The host's tools and, behind them, the operations of all servers."""
+class _Operation:
+    """What is asked of a server besides calls of tools."""
 
-    tools: tuple[Tool, ...]
-    servers: Mapping[str, tuple[str, str]]
-    """By name of an operation: the server, and the operation."""
-    digests: Mapping[str, str]
-
-
-_NOTHING = _OperationListing(tools=(), servers={}, digests={})
+    server: str
+    name: str
+    """``resources/read``, or ``prompts/`` and the name of a prompt."""
+    tool: Tool
+    digest: str
+    """What a person's answer for it is bound to."""
 
 
 class HostOperations:
@@ -54,41 +56,43 @@ class HostOperations:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._seen: tuple[object, object] = (None, None)
-        self._listing = _NOTHING
+        self._seen: tuple[object, ...] = ()
+        self._tools: tuple[Tool, ...] = ()
+        self._operations: Mapping[str, _Operation] = {}
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the tools, then the operations."""
-        tools = await self._host.list_tools()
-        if self._seen[0] is not tools or self._seen[1] is not self._host.entries:
-            self._seen = (tools, self._host.entries)
-            self._listing = self._build_listing(tools)
-        return self._listing.tools
-
-    def _build_listing(self, tools: tuple[Tool, ...]) -> _OperationListing:
-        entries = [entry for entry in self._host.entries if not entry.disabled]
-        made = [_build_read_tool(entry.name, trusted=entry.trusted) for entry in entries]
-        return _OperationListing(
-            tools=(*tools, *made),
-            servers={tool.name: (entry.name, READ) for tool, entry in zip(made, entries, strict=True)},
-            digests={
-                tool.name: compute_entry_digest(entry) for tool, entry in zip(made, entries, strict=True)
-            },
-        )
+        tools, prompts = await self._host.list_tools(), await self._host.list_accepted_prompts()
+        seen = (tools, prompts, self._host.entries)
+        if len(self._seen) != len(seen) or any(
+            old is not new for old, new in zip(self._seen, seen, strict=True)
+        ):
+            self._seen = seen
+            made = _build_operations(self._host.entries, prompts.values())
+            self._operations = {each.tool.name: each for each in made}
+            self._tools = (*tools, *(each.tool for each in made))
+        return self._tools
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool, or perform an operation. What goes wrong with the server is a result."""
-        if call.name not in self._listing.servers:
+        operation = self._operations.get(call.name)
+        if operation is None:
             return await self._host.call(call)
-        server, _ = self._listing.servers[call.name]
-        uri = str(call.arguments["uri"])
         try:
-            return await self.request(server, lambda client: read_resource(client, uri))
+            return await self._perform(operation, call.arguments)
         except MCPError as error:
             told = clean(error.message, _MAX_REFUSAL)
-            return to_error_result(ToolError(f"the server `{server}` refused: {told}", code="call_refused"))
+            refused = f"the server `{operation.server}` refused: {told}"
+            return to_error_result(ToolError(refused, code="call_refused"))
         except KakiteError as error:
             return to_error_result(ToolError(error.message, hint=error.hint, code=error.code))
+
+    async def _perform(self, operation: _Operation, arguments: JsonObject) -> ToolResult:
+        if operation.name == READ:
+            uri = str(arguments["uri"])
+            return await self.request(operation.server, lambda client: read_resource(client, uri))
+        member = await self._require_server(operation.server)
+        return await member.get_prompt(ToolCall(id="", name=operation.name, arguments=arguments))
 
     async def request(self, server: str, send: Callable[[Client], Awaitable[_T]]) -> _T:
         """Send a server what is no call of a tool.
@@ -97,28 +101,52 @@ class HostOperations:
             KakiteError: it may not be used, cannot be started, or does not answer.
             MCPError: it says no.
         """
+        return await (await self._require_server(server)).request(send)
+
+    async def _require_server(self, server: str) -> GatedServer:
         member = await self._host.get_server(server)
         if member is None or member.entry.disabled:
             raise ServerError(f"there is no server `{server}`", code="unknown_server")
-        return await member.request(send)
+        return member
 
     def resolve_name(self, name: str) -> tuple[str, str]:
         """Return the server and its own name of a tool or an operation."""
-        return self._listing.servers.get(name) or self._host.resolve_tool_name(name)
+        found = self._operations.get(name)
+        return (found.server, found.name) if found else self._host.resolve_tool_name(name)
 
     def get_digest(self, name: str) -> str:
         """Return what a person's answer for it is bound to."""
-        return self._listing.digests.get(name) or self._host.get_tool_digest(name)
+        found = self._operations.get(name)
+        return found.digest if found else self._host.get_tool_digest(name)
 
 
-def _build_read_tool(server: str, *, trusted: bool) -> Tool:
-    return Tool(
-        name=f"{server}__{READ}",
-        description="Reads a resource of the server.",
-        parameters=_READ_SCHEMA,
-        effect="read" if trusted else "execute",
-        open_world=True,
-    )
+def _build_operations(entries: Iterable[ServerEntry], prompts: Iterable[GatedTool]) -> list[_Operation]:
+    digests = {entry.name: compute_entry_digest(entry) for entry in entries if not entry.disabled}
+    reads = [
+        _build_operation(entry.name, READ, _build_read_tool(trusted=entry.trusted), digests[entry.name])
+        for entry in entries
+        if not entry.disabled
+    ]
+    return reads + [
+        _build_operation(
+            each.server,
+            each.definition.tool.name,
+            each.definition.tool,
+            hashlib.sha256(f"{digests[each.server]} {each.digest}".encode()).hexdigest(),
+        )
+        for each in prompts
+        if each.server in digests
+    ]
+
+
+def _build_operation(server: str, name: str, tool: Tool, digest: str) -> _Operation:
+    return _Operation(server=server, name=name, tool=replace(tool, name=f"{server}__{name}"), digest=digest)
+
+
+def _build_read_tool(*, trusted: bool) -> Tool:
+    effect: Effect = "read" if trusted else "execute"
+    about = "Reads a resource of the server."
+    return Tool(name=READ, description=about, parameters=_READ_SCHEMA, effect=effect, open_world=True)
 
 
 class UnknownResourceError(KakiteError):
@@ -190,3 +218,51 @@ class HostResources:
                 return await self._operations.request(server, list_of)
         except (KakiteError, MCPError, TimeoutError):
             return ()
+
+
+class UnknownPromptError(KakiteError):
+    """No accepted prompt has this name. Code: ``unknown_prompt``."""
+
+    code = "unknown_prompt"
+
+
+class HostPrompts:
+    """The accepted prompts of all servers, under names that differ."""
+
+    def __init__(self, host: Host, call: Callable[[ToolCall], Awaitable[ToolResult]]) -> None:
+        """Get them by ``call``, which asks for approval first."""
+        self._host = host
+        self._call = call
+
+    async def list_prompts(self) -> tuple[JsonObject, ...]:
+        """Return them as MCP has them, with clean texts."""
+        prompts = await self._host.list_accepted_prompts()
+        return tuple(_to_prompt_json(name, each.definition.tool) for name, each in prompts.items())
+
+    async def get(self, name: str, arguments: Mapping[str, str]) -> list[JsonObject]:
+        """Return the ``messages`` of a prompt as MCP has them, if a rule or the person allows it.
+
+        Raises:
+            KakiteError: they do not, or the server fails.
+        """
+        prompts = await self._host.list_accepted_prompts()
+        if name not in prompts:
+            told = f"there is no prompt `{name[:100]}`"
+            raise UnknownPromptError(told, hint=suggest_name(name, prompts))
+        found = prompts[name]
+        operation = f"{found.server}__{found.definition.tool.name}"
+        result = await self._call(ToolCall(id=operation, name=operation, arguments=dict(arguments)))
+        if result.is_error:
+            raise ServerError(result.text, code=result.code)
+        messages: list[JsonObject] = result.details["messages"]
+        return messages
+
+
+def _to_prompt_json(name: str, tool: Tool) -> JsonObject:
+    properties: JsonObject = tool.parameters["properties"]
+    arguments = [
+        {"name": each, "description": about["description"], "required": each in tool.parameters["required"]}
+        for each, about in properties.items()
+    ]
+    told = {"title": tool.title, "description": tool.description}
+    return {"name": name, "arguments": arguments} | {key: text for key, text in told.items() if text}

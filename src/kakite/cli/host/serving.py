@@ -158,7 +158,7 @@ def serve_host(project: Path, http: str | None) -> int:
 
 async def _serve(project: Path, transport: Callable[[McpServer], Awaitable[None]]) -> None:
     from kakite.host.open import HostOptions, open_host
-    from kakite.serve.relayed_resources import add_relayed_resources
+    from kakite.serve.relayed_features import add_relayed_prompts, add_relayed_resources
     from kakite.serve.server import build_server
 
     person = ClientApprover()
@@ -167,6 +167,7 @@ async def _serve(project: Path, transport: Callable[[McpServer], Awaitable[None]
             opened, name="kakite-host", title="Kakite host", instructions=_INSTRUCTIONS, changing=True
         )
         add_relayed_resources(server, opened.resources)
+        add_relayed_prompts(server, opened.prompts)
         await transport(server)
 
 

@@ -315,7 +315,7 @@ class ServerSession:
         self.offered = {each.tool.name: CompiledTool(each) for each in self.definitions}
 
     async def _on_message(self, message: IncomingMessage) -> None:
-        if isinstance(message, mcp.ToolListChangedNotification):
+        if isinstance(message, mcp.ToolListChangedNotification | mcp.PromptListChangedNotification):
             self._on_tools_changed()
 
     def _on_tools_changed(self) -> None:
@@ -326,7 +326,7 @@ class ServerSession:
         """Keep the stream of changes open; what it brings comes as notifications too, and is heard there."""
         while True:
             try:
-                async with client.listen(tools_list_changed=True) as events:
+                async with client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
                     async for _ in events:
                         pass
             except SubscriptionLost:

@@ -1,8 +1,8 @@
-"""Offers resources of other servers, which a host has, as an MCP server's own."""
+"""Offers resources and prompts of other servers, which a host has, as an MCP server's own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import mcp_types as mcp
@@ -56,15 +56,53 @@ def add_relayed_resources(server: McpServer, source: ResourceSource) -> None:
             with bind_client(context):
                 contents = await source.read(params.uri)
         except KakiteError as error:
-            unknown = error.code == "unknown_resource"
-            hint = f" ({error.hint})" if error.hint else ""
-            raise MCPError(
-                mcp.INVALID_PARAMS if unknown else mcp.INTERNAL_ERROR,
-                f"{error.message}{hint}",
-                {"uri": params.uri, "code": error.code},
-            ) from error
+            raise _to_mcp_error(error, uri=params.uri) from error
         return mcp.ReadResourceResult.model_validate({"contents": contents})
 
     server.add_request_handler("resources/list", mcp.PaginatedRequestParams, list_resources)
     server.add_request_handler("resources/templates/list", mcp.PaginatedRequestParams, list_templates)
     server.add_request_handler("resources/read", mcp.ReadResourceRequestParams, read)
+
+
+class PromptSource(Protocol):
+    """Who has the prompts. All values are as MCP has them in JSON."""
+
+    async def list_prompts(self) -> Sequence[JsonObject]:
+        """Return all prompts."""
+        ...
+
+    async def get(self, name: str, arguments: Mapping[str, str]) -> Sequence[JsonObject]:
+        """Return the messages of a prompt.
+
+        Raises:
+            KakiteError: there is none, or it may not be had.
+        """
+        ...
+
+
+def add_relayed_prompts(server: McpServer, source: PromptSource) -> None:
+    """Let the server list and give these prompts."""
+
+    async def list_prompts(
+        context: Context, _params: mcp.PaginatedRequestParams | None
+    ) -> mcp.ListPromptsResult:
+        with bind_client(context):
+            listed = await source.list_prompts()
+        return mcp.ListPromptsResult(prompts=[mcp.Prompt.model_validate(each) for each in listed])
+
+    async def get_prompt(context: Context, params: mcp.GetPromptRequestParams) -> mcp.GetPromptResult:
+        try:
+            with bind_client(context):
+                messages = await source.get(params.name, params.arguments or {})
+        except KakiteError as error:
+            raise _to_mcp_error(error, name=params.name) from error
+        return mcp.GetPromptResult.model_validate({"messages": messages})
+
+    server.add_request_handler("prompts/list", mcp.PaginatedRequestParams, list_prompts)
+    server.add_request_handler("prompts/get", mcp.GetPromptRequestParams, get_prompt)
+
+
+def _to_mcp_error(error: KakiteError, **about: str) -> MCPError:
+    code = mcp.INVALID_PARAMS if error.code.startswith("unknown_") else mcp.INTERNAL_ERROR
+    hint = f" ({error.hint})" if error.hint else ""
+    return MCPError(code, f"{error.message}{hint}", {**about, "code": error.code})

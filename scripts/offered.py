@@ -34,10 +34,12 @@ _SERVERS: Mapping[str, str] = {
 _COPIES = {
     "agent/toolsets/external.py",
     "host/convert.py",
+    "host/operations.py",
     "host/tool_search.py",
     "debate/mcp/descriptions.py",
 }
-"""Where tools are made of others, or by a function: those of debates are asked of that function."""
+"""Where tools are made of others, or by a function: those of debates are asked of that function. Operations
+of hosts are shown to nobody."""
 
 _STREAMS: Mapping[str, str] = {
     "agent/observe/events.py": "agent-web.md#events",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from collections.abc import Callable
@@ -55,7 +56,7 @@ class Person:
         return mcp_types.ElicitResult(action="accept", content={"answer": chosen, **self.more})
 
 
-def connect(project: Hosted, person: Person | None, mode: Any = "legacy", **more: Any) -> Client:
+def connect(project: Hosted, person: Person | Answer | None, mode: Any = "legacy", **more: Any) -> Client:
     command, *arguments = argv("host", "serve", "--project", str(project.folder))
     parameters = StdioServerParameters(
         command=command, args=arguments, env=environment(project.home), cwd=project.folder
@@ -159,6 +160,95 @@ async def test_a_server_that_dies_is_told_and_the_others_go_on(project: Hosted) 
         result = await client.call_tool("notes__die", {})
         assert "(server_failed)" in text(result)
         assert not (await client.call_tool("notes__write_note", {"path": "a"})).is_error
+
+
+FORM = {
+    "message": "Which branch?\x1b[2J",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {"branch": {"type": "string", "description": "its\u202ename"}},
+        "required": ["branch"],
+    },
+}
+VISIT = {"mode": "url", "message": "Log in", "url": "https://example.com/login?a=b", "elicitationId": "1"}
+
+
+async def ask_with(project: Hosted, params: dict[str, Any]) -> None:
+    project.write({"asks": project.told("asks", tool("ask"), does={"ask": {"elicit": params}})})
+    await project.agree()
+    project.host("rules", "add", "allow", "asks__ask")
+
+
+class Answer:
+    """Gives one answer to all that is asked."""
+
+    def __init__(self, action: Any, **content: Any) -> None:
+        self.result = mcp_types.ElicitResult(action=action, content=content or None)
+        self.asked: list[Any] = []
+
+    async def __call__(self, context: Any, params: Any) -> mcp_types.ElicitResult:
+        del context
+        self.asked.append(params)
+        return self.result
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Answer("accept", branch="main"), {"action": "accept", "content": {"branch": "main"}}),
+        (Answer("accept", branch=5), {"action": "cancel"}),
+        (Answer("decline"), {"action": "decline"}),
+        (Answer("cancel"), {"action": "cancel"}),
+    ],
+)
+async def test_what_a_server_asks_reaches_the_client_with_its_name(
+    answer: Answer, told: dict[str, Any], project: Hosted
+) -> None:
+    await ask_with(project, FORM)
+    async with connect(project, answer) as client:
+        result = await client.call_tool("asks__ask", {})
+    assert json.loads(text(result)) == told
+    (asked,) = answer.asked
+    assert asked.message.splitlines() == ["The server asks asks you this, not Kakite:", "Which branch?"]
+    assert asked.requested_schema["properties"]["branch"]["description"] == "itsname"
+
+
+async def test_an_address_to_visit_reaches_the_client_with_its_host(project: Hosted) -> None:
+    await ask_with(project, VISIT)
+    answer = Answer("accept")
+    async with connect(project, answer) as client:
+        result = await client.call_tool("asks__ask", {})
+    assert json.loads(text(result)) == {"action": "accept"}
+    (asked,) = answer.asked
+    assert asked.url == VISIT["url"]
+    assert "The server asks asks" in asked.message
+    assert "example.com" in asked.message
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_server_is_refused_where_the_client_asks_nothing_and_a_way_on_is_told(
+    mode: str, project: Hosted
+) -> None:
+    await ask_with(project, FORM)
+    async with connect(project, None, mode) as client:
+        result = await client.call_tool("asks__ask", {})
+    refusal, note = text(result).split("\nnote: ")
+    assert "Elicitation not supported" in json.loads(refusal)["message"]
+    assert "kakite host call asks" in note
+
+
+async def test_what_a_server_asks_a_model_is_refused(project: Hosted) -> None:
+    sampling: dict[str, Any] = {"messages": [], "maxTokens": 5}
+    project.write({"asks": project.told("asks", tool("ask"), does={"ask": {"sample": sampling}})})
+    await project.agree()
+    project.host("rules", "add", "allow", "asks__ask")
+
+    async def sample(context: Any, params: Any) -> Any:
+        raise AssertionError((context, params))
+
+    async with connect(project, None, sampling_callback=sample) as client:
+        result = await client.call_tool("asks__ask", {})
+    assert "code" in json.loads(text(result))
 
 
 def serve(project: Hosted, *arguments: str) -> subprocess.Popen[bytes]:

@@ -55,6 +55,10 @@ class Project:
     def told(self, name: str, *tools: Mapping[str, Any], **script: Any) -> dict[str, Any]:
         """Return an entry for such a server."""
         self.tell(name, *(tools or [tool("say")]), **script)
+        return self.entry(name)
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """Return the entry for the server of this name, which does what it was told before."""
         return {
             "command": sys.executable,
             "args": ["-I", "-S", str(TOLD), str(self.scripts / f"{name}.json")],

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from kakite.host.config.model import ServerEntry, StdioServer, Timeouts
 from kakite.host.server.client_features import Elicitation, ElicitationResult, to_safe_url
+from kakite.tools.call_context import CallContext, bind_call
+from tests.bounds import WITHIN
 from tests.host.making import ORIGIN, call, serving
+from tests.host.project import TOLD, Project, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -78,10 +85,36 @@ async def test_without_a_call_nobody_is_asked_and_the_log_says_so(
         async with serving(entry, tmp_path, elicit=person) as server:
             await server.list_definitions()
             assert person.asked == []
-            assert [record.args for record in caplog.records] == [("curious",)]
+            assert [record.args for record in caplog.records] == [("curious", "without being called")]
             result = await server.call(call("say"))
     assert json.loads(result.text) == ["cancel", "accept"]
     assert len(person.asked) == 1
+
+
+async def test_while_clients_of_two_sessions_call_nobody_is_asked(tmp_path: Path) -> None:
+    project, person = Project(tmp_path), Person()
+    waiting = tmp_path / "waiting"
+    form: dict[str, Any] = {"type": "object", "properties": {}}
+    does = {"ask": {"elicit": {"message": "Sure?", "requestedSchema": form}}, "wait": {"wait": str(waiting)}}
+    project.tell("x", tool("ask"), tool("wait"), does=does)
+    reached = StdioServer(
+        command=sys.executable, args=("-I", "-S", str(TOLD), str(project.scripts / "x.json"))
+    )
+    entry = ServerEntry(name="x", reached=reached, origin=ORIGIN, timeouts=Timeouts(start=20))
+    one, other = CallContext().session_key, type("Session", (), {})()
+    async with serving(entry, tmp_path, elicit=person) as server:
+        with bind_call(session=other):
+            long = asyncio.create_task(server.call(call("wait")))
+        with anyio.fail_after(WITHIN):
+            while not waiting.exists():
+                await anyio.lowlevel.checkpoint()
+        with bind_call(session=one):
+            assert "cancel" in (await server.call(call("ask"))).text
+        assert person.asked == []
+        with bind_call(session=other):
+            assert "accept" in (await server.call(call("ask"))).text
+        long.cancel()
+        await asyncio.wait([long])
 
 
 @pytest.mark.parametrize(

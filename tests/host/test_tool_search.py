@@ -232,6 +232,8 @@ async def test_others_go_on_while_thousands_of_tools_are_listed() -> None:
     many = [mcp.Tool(name=f"tool_{number}", input_schema={"type": "object"}) for number in range(3000)]
 
     class Few:
+        server_capabilities = mcp.ServerCapabilities(tools=mcp.ToolsCapability())
+
         async def list_tools(self, *, cursor: str | None) -> mcp.ListToolsResult:
             assert cursor is None
             return mcp.ListToolsResult(tools=many)

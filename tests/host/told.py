@@ -4,9 +4,10 @@
 
 ``mark``: a file that gets a line with our process id when we start. ``start``: ``hang`` or ``die``. ``say``:
 a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what a call does, one of
-``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"wait": file}``,
-``{"until": file}``, ``{"progress": [[1, 2, "message"]]}``,
+``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"sample": params}``,
+``{"wait": file}``, ``{"until": file}``, ``{"progress": [[1, 2, "message"]]}``,
 ``{"die": true}``, ``{"write": {file: text}, "changed": bool}``; without: the arguments come back as JSON.
+``capabilities``: besides tools. ``answers``: results by method. ``resources``: texts by address.
 """
 
 from __future__ import annotations
@@ -47,11 +48,22 @@ def text_result(text: str, *, error: bool = False) -> JsonObject:
     return {"content": [{"type": "text", "text": text}], "isError": error}
 
 
-def elicited(params: JsonObject) -> str:
-    send(id="asked", method="elicitation/create", params=params)
+def asked(method: str, params: JsonObject) -> str:
+    send(id="asked", method=method, params=params)
     while (message := receive()).get("id") != "asked":
         answer(message)
     return json.dumps(message.get("result") or message.get("error"), sort_keys=True, ensure_ascii=False)
+
+
+ASKS = {"elicit": "elicitation/create", "sample": "sampling/createMessage"}
+
+
+def other(method: str, params: JsonObject) -> JsonObject | None:
+    told = script()
+    answers: JsonObject = {"ping": {}, **told.get("answers", {})}
+    if method == "resources/read" and params["uri"] in told.get("resources", {}):
+        return {"contents": [{"uri": params["uri"], "text": told["resources"][params["uri"]]}]}
+    return answers.get(method)
 
 
 WAITING: dict[object, str] = {}
@@ -84,8 +96,8 @@ def called(message: JsonObject) -> JsonObject | None:
             file.write(text)
     if does.get("changed"):
         send(method="notifications/tools/list_changed")
-    if "elicit" in does:
-        return text_result(elicited(does["elicit"]))
+    for kind in does.keys() & ASKS:
+        return text_result(asked(ASKS[kind], does[kind]))
     if does.get("environ"):
         return text_result(json.dumps(dict(os.environ), sort_keys=True))
     if "text" in does:
@@ -103,18 +115,17 @@ def answer(message: JsonObject) -> None:
         return
     if method == "initialize":
         about = {"name": "told", "version": "1"}
-        capabilities = {"tools": {"listChanged": True}}
+        capabilities = {"tools": {"listChanged": True}, **script().get("capabilities", {})}
         version = message["params"]["protocolVersion"]
         result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": about}
     elif method == "tools/list":
         result = {"tools": script().get("tools", [])}
     elif method == "tools/call":
         result = called(message)
-    elif method == "ping":
-        result = {}
     else:
-        send(id=message["id"], error={"code": -32601, "message": "no such method"})
-        return
+        result = other(method, message.get("params") or {})
+        if result is None:
+            send(id=message["id"], error={"code": -32601, "message": "no such method"})
     if result is not None:
         send(id=message["id"], result=result)
 

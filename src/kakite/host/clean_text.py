@@ -73,8 +73,13 @@ def clean_tool(tool: Tool) -> Tool:
         tool,
         title=clean_line(tool.title, MAX_NAME_CHARS),
         description=clean(tool.description, MAX_DESCRIPTION_CHARS),
-        parameters=cast("JsonObject", _clean_schema(tool.parameters)),
+        parameters=clean_schema(tool.parameters),
     )
+
+
+def clean_schema(schema: JsonObject) -> JsonObject:
+    """Return the schema with clean texts; names stay."""
+    return cast("JsonObject", _clean_schema(schema))
 
 
 def _clean_schema(schema: Any) -> Any:

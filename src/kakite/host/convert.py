@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import mcp_types as mcp
 
+from kakite.host.clean_text import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, clean, clean_line
 from kakite.tools.images import MAX_BYTES, detect_mime_type
 from kakite.tools.toolset import (
     META_BOUND,
@@ -64,6 +65,55 @@ def to_result(result: mcp.CallToolResult) -> ToolResult:
         details=details,
         images=tuple(image for block in result.content if (image := _to_image(block))),
     )
+
+
+def to_prompt_tool(prompt: mcp.Prompt, name: str, *, trusted: bool) -> Tool:
+    """Return a prompt as what is approved when somebody wants its text: its arguments go to the server."""
+    given = prompt.arguments or []
+    return Tool(
+        name=name,
+        title=prompt.title or "",
+        description=prompt.description or "",
+        parameters={
+            "type": "object",
+            "properties": {
+                each.name: {"type": "string", "description": each.description or ""} for each in given
+            },
+            "required": [each.name for each in given if each.required],
+            "additionalProperties": False,
+        },
+        effect="read" if trusted else "execute",
+        open_world=True,
+    )
+
+
+def to_messages(result: mcp.GetPromptResult) -> ToolResult:
+    """Return the text of a prompt, and all its messages, as MCP has them, in the details."""
+    messages = [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in result.messages]
+    text = "\n".join(_to_text(each.content) for each in result.messages)
+    return ToolResult(text=text, details={"messages": messages})
+
+
+_RESOURCE_FIELDS = {"uri", "uri_template", "name", "title", "description", "mime_type", "size", "annotations"}
+
+
+def to_resource_json(resource: mcp.Resource | mcp.ResourceTemplate) -> JsonObject:
+    """Return a resource, or a template, as MCP has it, with clean texts; icons and ``_meta`` are left out."""
+    told = resource.model_dump(by_alias=True, mode="json", exclude_none=True, include=_RESOURCE_FIELDS)
+    for key in told.keys() & {"name", "title", "mimeType"}:
+        told[key] = clean_line(told[key], MAX_NAME_CHARS)
+    if "description" in told:
+        told["description"] = clean(told["description"], MAX_DESCRIPTION_CHARS)
+    return told
+
+
+def to_contents(result: mcp.ReadResourceResult) -> ToolResult:
+    """Return the text of a resource, and all its contents, as MCP has them, in the details."""
+    blocks = (mcp.EmbeddedResource(type="resource", resource=each) for each in result.contents)
+    contents = [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in result.contents]
+    for each in contents:
+        each.pop("_meta", None)
+    return ToolResult(text="\n".join(map(_to_text, blocks)), details={"contents": contents})
 
 
 def _to_image(block: mcp.ContentBlock) -> Image | None:

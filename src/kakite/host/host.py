@@ -135,6 +135,7 @@ class Host:
         self._retiring: dict[asyncio.Task[None], Server] = {}
         self._tools: tuple[Tool, ...] = ()
         self._bound: Mapping[str, str] = {}
+        self._prompts: Mapping[str, GatedTool] = {}
         self._reloading = asyncio.Lock()
 
     @property
@@ -172,6 +173,11 @@ class Host:
         result = await member.call(replace(call, name=tool.definition.tool.name))
         return truncate_result(result, self._output)
 
+    async def list_accepted_prompts(self) -> Mapping[str, GatedTool]:
+        """Return the accepted prompts in the same way: the same value until they change."""
+        await self.list_accepted_tools()
+        return self._prompts
+
     async def list_accepted_tools(self) -> Mapping[str, GatedTool]:
         """Return the accepted tools by the name that a model calls them by; servers that fail have none."""
         await self.reload()
@@ -184,7 +190,7 @@ class Host:
             tools = [each for tools in found for each in tools]
             listed = await _run_in_thread_if_large(len(tools), partial(_build_listing, tools, entries))
             self._listed = (stamp, listed.named)
-            self._bound, self._tools = listed.bound, listed.tools
+            self._bound, self._tools, self._prompts = listed.bound, listed.tools, listed.prompts
         return self._listed[1]
 
     @property
@@ -234,7 +240,11 @@ class Host:
         seen = await asyncio.gather(*(self._inspect_server(member, within) for member in members))
         tools = [tool for one in seen for tool in one.tools]
         named = await _run_in_thread_if_large(len(tools), partial(_name_tools, tools))
-        named_by = {(each.server, each.definition.tool.name): name for name, each in named.items()}
+        prompts = _name_prompts(tools)
+        named_by = {
+            (each.server, each.definition.tool.name): name
+            for name, each in (*named.items(), *prompts.items())
+        }
         return tuple(
             replace(
                 one,
@@ -405,7 +415,13 @@ class Host:
 
 
 def _name_tools(tools: Sequence[GatedTool]) -> Mapping[str, GatedTool]:
-    by_pair = {(each.server, each.definition.tool.name): each for each in tools}
+    by_pair = {(each.server, each.definition.tool.name): each for each in tools if not each.definition.prompt}
+    names = assign_tool_names(tuple(by_pair))
+    return {name: replace(by_pair[pair], name=name) for name, pair in names.items()}
+
+
+def _name_prompts(tools: Sequence[GatedTool]) -> Mapping[str, GatedTool]:
+    by_pair = {(each.server, each.definition.prompt): each for each in tools if each.definition.prompt}
     names = assign_tool_names(tuple(by_pair))
     return {name: replace(by_pair[pair], name=name) for name, pair in names.items()}
 
@@ -418,6 +434,7 @@ class _ToolListing:
     bound: Mapping[str, str]
     """What a person's answer for each is bound to."""
     tools: tuple[Tool, ...]
+    prompts: Mapping[str, GatedTool]
 
 
 def _build_listing(tools: Sequence[GatedTool], entries: Mapping[str, str]) -> _ToolListing:
@@ -426,6 +443,7 @@ def _build_listing(tools: Sequence[GatedTool], entries: Mapping[str, str]) -> _T
         named=named,
         bound={name: _combine_digests(entries[each.server], each.digest) for name, each in named.items()},
         tools=tuple(replace(each.definition.tool, name=name) for name, each in named.items()),
+        prompts=_name_prompts(tools),
     )
 
 

@@ -16,6 +16,7 @@ from kakite.host.audit_log import AuditLog, TracedToolset, annotate
 from kakite.host.config.model import ServerEntry
 from kakite.host.consent.store import ConsentStore
 from kakite.host.host import Host, run_host
+from kakite.host.operations import HostOperations, HostPrompts, HostResources
 from kakite.host.policy.approval import (
     READ_ONLY_RULES,
     ApprovalConfig,
@@ -71,8 +72,17 @@ def get_audit_log_file(environ: Mapping[str, str]) -> Path:
 class HostToolset:
     """The tools of a host as a model sees them. A Toolset."""
 
-    def __init__(self, host: Host, approved: ApprovedToolset, shown: Toolset, rules: Sequence[Rule]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        approved: ApprovedToolset,
+        shown: Toolset,
+        rules: Sequence[Rule],
+        operations: HostOperations,
+    ) -> None:
         self.host = host
+        self.resources = HostResources(host, operations, self._perform_operation)
+        self.prompts = HostPrompts(host, self._perform_operation)
         self._approved = approved
         self._shown = shown
         self._rules = tuple(rules)
@@ -100,6 +110,10 @@ class HostToolset:
             return result
         meant = str(call.arguments.get("name", ""))  # of a call that goes by the search
         return self._explain_missing_tool(call.name) or self._explain_missing_tool(meant) or result
+
+    async def _perform_operation(self, call: ToolCall) -> ToolResult:
+        await self._apply_config()
+        return await self._approved.call(call)
 
     def _explain_missing_tool(self, name: str) -> ToolResult | None:
         told = self.host.explain_missing_tool(name)
@@ -186,19 +200,34 @@ async def open_host(
 def _build_toolset(
     host: Host, surroundings: HostContext, options: HostOptions, tracing: _AuditLogWriter
 ) -> HostToolset:
+    operations = HostOperations(host)
     setting = ApprovalConfig(
-        naming=host.resolve_tool_name,
+        naming=operations.resolve_name,
         project=str(surroundings.project),
         place=host.get_path_context,
         ask_after_outside=options.ask_after_outside,
         saved=RuleStore(surroundings.state),
-        definition=host.get_tool_digest,
+        definition=operations.get_digest,
         listener=tracing.record,
     )
     asked = _TimePausingApprover(options.approver, surroundings)
-    approved = ApprovedToolset(host, rules=options.rules, approver=asked, setting=setting)
-    shown = TracedToolset(ToolSearchToolset(approved, budget_tokens=options.tokens))
-    return HostToolset(host, approved, shown, options.rules)
+    approved = ApprovedToolset(operations, rules=options.rules, approver=asked, setting=setting)
+    shown = TracedToolset(ToolSearchToolset(_ShownTools(host, approved), budget_tokens=options.tokens))
+    return HostToolset(host, approved, shown, options.rules, operations)
+
+
+class _ShownTools:
+    """What models see of what calls are approved for: tools, no operations."""
+
+    def __init__(self, host: Host, approved: ApprovedToolset) -> None:
+        self._host = host
+        self._approved = approved
+
+    async def list_tools(self) -> tuple[Tool, ...]:
+        return await self._host.list_tools()
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        return await (self._host if "/" in call.name else self._approved).call(call)
 
 
 def _build_audit_log(options: HostOptions, surroundings: HostContext) -> AuditLog:

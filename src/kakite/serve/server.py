@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,12 +16,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kakite import __version__
 from kakite.serve.convert import to_call, to_mcp_result, to_mcp_tool
 from kakite.tools import ElicitationCallback, bind_call
-from kakite.tools.toolset import Tool, ToolResult, Toolset
+from kakite.tools.call_context import ElicitationRelay
+from kakite.tools.toolset import JsonObject, Tool, ToolResult, Toolset
 
 log = logging.getLogger(__name__)
 
@@ -120,12 +122,42 @@ def _build_asker(context: Context) -> ElicitationCallback | None:
     return ask
 
 
+def _build_relay(context: Context) -> ElicitationRelay | None:
+    """Return how to pass on another server's questions, where ``_build_asker`` returns how to ask."""
+    declared = context.session.client_capabilities
+    offered = declared.elicitation if declared else None
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS or offered is None:
+        return None
+    forms = offered.form is not None or offered.url is None
+
+    async def relay(params: JsonObject) -> JsonObject:
+        mode = params.get("mode", "form")
+        if not (forms if mode == "form" else offered.url is not None):
+            raise ConnectionError(f"the client takes no questions of the kind `{mode}`")
+        request = mcp.ElicitRequest.model_validate({"method": "elicitation/create", "params": params})
+        related = ServerMessageMetadata(related_request_id=context.request_id)
+        try:
+            answer = await context.session.send_request(request, mcp.ElicitResult, metadata=related)
+        except (MCPError, ValueError) as error:
+            raise ConnectionError(str(error)) from error
+        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    return relay
+
+
+def bind_client(context: Context) -> AbstractContextManager[None]:
+    """Let the calls of the block know the client that made this request, and how to ask its person."""
+    return bind_call(
+        session=get_session_key(context), elicit=_build_asker(context), relay=_build_relay(context)
+    )
+
+
 async def _call_tool(
     toolset: Toolset, context: Context, params: mcp.CallToolRequestParams
 ) -> mcp.CallToolResult:
     meta = context.meta or {}
     telling = _report_progress(context) if "progress_token" in meta else nullcontext()
-    with bind_call(session=get_session_key(context), elicit=_build_asker(context)):
+    with bind_client(context):
         try:
             async with telling:
                 result = await toolset.call(to_call(params, meta))

@@ -17,6 +17,9 @@ from kakite.workspace import Workspace
 ElicitationCallback = Callable[[str, dict[str, Any]], Awaitable[Mapping[str, Any] | None]]
 """Takes a question and the JSON Schema of a form; returns what the user filled in, None if they refused.
 Raises ``ConnectionError`` where the client fails to ask."""
+ElicitationRelay = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Takes MCP's parameters of ``elicitation/create`` in the name of another server; returns MCP's result.
+Raises ``ConnectionError`` where the client cannot ask so, or fails to."""
 ProgressCallback = Callable[[float, float | None, str], None]
 """Takes how far a call is, ever growing, of how much in all (None: unknown), and what is done now. Called
 inside the event loop."""
@@ -41,6 +44,8 @@ class CallContext:
     that has no session. Without it, all calls belong to one session: that of the only client."""
     elicit: ElicitationCallback | None = None
     """How to ask the user; None where nobody can be reached."""
+    relay: ElicitationRelay | None = None
+    """How to pass on what another server asks the user; None where nobody can be reached."""
     on_progress: ProgressCallback | None = None
     """Who is told how far the call has come."""
     on_refusal: RefusalCallback | None = None
@@ -63,6 +68,7 @@ class CallContext:
 class _Changes(TypedDict, total=False):
     session: object | None
     elicit: ElicitationCallback | None
+    relay: ElicitationRelay | None
     on_progress: ProgressCallback | None
     on_refusal: RefusalCallback | None
     preview: str

@@ -149,6 +149,8 @@ def _format_description(tool: GatedTool) -> str:
 
 def _describe_effect(tool: GatedTool) -> str:
     """Return what a tool may do: as its server is believed, else what it says beside the worst."""
+    if tool.definition.prompt:
+        return "a prompt: it gives your client's model a text"
     if tool.definition.tool.effect != "execute":
         return {"read": "only reads", "write": "changes files"}[tool.definition.tool.effect]
     hints = cast("JsonObject", tool.definition.raw.get("annotations") or {})

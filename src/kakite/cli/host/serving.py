@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
     from kakite.host.policy.approver import ApprovalRequest, ApprovalResponse, RememberScope
     from kakite.host.policy.rules import Rule
+    from kakite.host.server.client_features import Elicitation, ElicitationResult
     from kakite.serve import McpServer
+    from kakite.tools.toolset import JsonObject
 
 _WIDTH = 100  # cells of a row in a client's dialogue
 _INSTRUCTIONS = """\
@@ -26,7 +29,7 @@ it then, and do not try the same by another tool."""
 
 
 class ClientApprover:
-    """Asks the person by a form of the client that made the call (elicitation). An Approver."""
+    """Asks the person by a form of the client that made the call. An Approver, and an Elicitor."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()  # clients show one form at a time
@@ -52,6 +55,29 @@ class ClientApprover:
         remember, rule = chosen
         return ApprovalResponse(allowed=True, remember=remember, rule=rule)
 
+    async def elicit(self, asked: Elicitation) -> ElicitationResult:
+        """Pass on what a server asks, marked with which server that is.
+
+        Raises:
+            CannotElicitError: the client cannot ask so.
+        """
+        from kakite.host.server.client_features import CannotElicitError, ElicitationResult
+        from kakite.tools.call_context import current_call
+
+        try:
+            relay = current_call().relay
+            if relay is None:
+                raise ConnectionError("the client takes no questions")
+            async with self._turn:
+                answer = await relay(_build_elicitation(asked))
+        except ConnectionError as error:
+            name = escape_one_line(asked.server)
+            raise CannotElicitError(
+                f"the server `{name}` wants to ask the person something, and this client cannot: {error}",
+                hint=f"The person can make the call at a terminal: `kakite host call {name} TOOL`",
+            ) from error
+        return ElicitationResult(action=answer["action"], content=answer.get("content") or {})
+
 
 def _explain_denial(reason: str) -> str:
     from kakite.host.policy.approver import DEFAULT_DENIAL_REASON
@@ -65,6 +91,18 @@ def _build_refusal(question: ApprovalRequest, told: str) -> ApprovalResponse:
     name = f"{question.server}__{question.tool or question.call.name}"
     way = f"the person can allow it at a terminal: `kakite host rules add allow {name}`"
     return ApprovalResponse(allowed=False, reason=f"{told}. Go on without this call; {way}", nobody=True)
+
+
+def _build_elicitation(asked: Elicitation) -> JsonObject:
+    """Return MCP's parameters; the first line is ours, so that no server can pass for Kakite or another."""
+    from kakite.host.clean_text import clean_schema, get_display_host
+
+    marked = f"The server {escape_one_line(asked.server)} asks you this, not Kakite:"
+    if not asked.url:
+        schema = clean_schema(asked.schema or {})
+        return {"mode": "form", "message": f"{marked}\n{asked.message}", "requestedSchema": schema}
+    told = f"{marked}\n{asked.message}\nIt wants you to visit {escape_one_line(get_display_host(asked.url))}."
+    return {"mode": "url", "message": told, "url": asked.url, "elicitationId": uuid.uuid4().hex}
 
 
 _DENY = "Deny"
@@ -120,12 +158,16 @@ def serve_host(project: Path, http: str | None) -> int:
 
 async def _serve(project: Path, transport: Callable[[McpServer], Awaitable[None]]) -> None:
     from kakite.host.open import HostOptions, open_host
+    from kakite.serve.relayed_features import add_relayed_prompts, add_relayed_resources
     from kakite.serve.server import build_server
 
-    async with open_host(project, HostOptions(approver=ClientApprover())) as opened:
+    person = ClientApprover()
+    async with open_host(project, HostOptions(approver=person, elicit=person)) as opened:
         server = build_server(
             opened, name="kakite-host", title="Kakite host", instructions=_INSTRUCTIONS, changing=True
         )
+        add_relayed_resources(server, opened.resources)
+        add_relayed_prompts(server, opened.prompts)
         await transport(server)
 
 

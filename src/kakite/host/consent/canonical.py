@@ -132,7 +132,8 @@ def _mask_literal(text: str) -> str:
     return head + (mask(text[len(head) :]) if text[len(head) :].strip() else text[len(head) :])
 
 
-_DEFINED_BY = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+_DEFINED_BY = ("name", "title", "description", "arguments", "inputSchema", "outputSchema", "annotations")
+"""``arguments`` are a prompt's: no tool has them."""
 _PLAIN_KEY = re.compile(r"[\w$-]+", re.ASCII)
 
 

@@ -10,11 +10,12 @@ import os
 import posixpath
 import shutil
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
-import mcp_types as mcp
+from mcp import Client
 
 from kakite.errors import KakiteError
 from kakite.host.config.model import ServerEntry, StdioServer, Timeouts
@@ -23,10 +24,17 @@ from kakite.host.consent.store import ConsentGranted, ConsentState, ConsentStore
 from kakite.host.policy.matchers import PathContext
 from kakite.host.server.client_features import HostContext
 from kakite.host.server.server import Server, ServerError
-from kakite.host.server.tools import BATCH_SIZE, ServerToolDefinition, is_included, to_definition
+from kakite.host.server.tools import (
+    BATCH_SIZE,
+    ServerToolDefinition,
+    get_prompt,
+    is_included,
+    parse_definition,
+)
 from kakite.tools.arguments import ToolError, to_error_result
 from kakite.tools.toolset import ToolCall, ToolResult
 
+_T = TypeVar("_T")
 _HARMLESS = "KAKITE_"
 _ROOT = "--root"
 
@@ -219,6 +227,35 @@ class GatedServer:
             )
         return await server.call(call, permit=lambda definitions: self._check_consent(definitions, call))
 
+    async def get_prompt(self, call: ToolCall) -> ToolResult:
+        """Return the text of a prompt, by its name among the definitions, if that is what was accepted.
+
+        Raises:
+            KakiteError: the server may not be used, cannot be started, or does not answer.
+            MCPError: it says no.
+        """
+        if not isinstance(self.consent_state, ConsentGranted):
+            raise self._make_not_accepted_error()
+        definitions = await self._get_or_create_server().list_definitions()
+        if refusal := self._check_consent(definitions, call):
+            return refusal
+        found = self._by_name.get(call.name)
+        if found is None or not found.definition.prompt:
+            raise ServerError(f"the server `{self.entry.name}` has no `{call.name}`", code="unknown_prompt")
+        name = found.definition.prompt
+        return await self.request(lambda client: get_prompt(client, name, call.arguments))
+
+    async def request(self, send: Callable[[Client], Awaitable[_T]]) -> _T:
+        """Send it what is no call of a tool, if the person accepted it.
+
+        Raises:
+            KakiteError: they did not; or it cannot be started, or does not answer.
+            MCPError: it says no.
+        """
+        if not isinstance(self.consent_state, ConsentGranted):
+            raise self._make_not_accepted_error()
+        return await self._get_or_create_server().request(send)
+
     def _check_consent(
         self, definitions: tuple[ServerToolDefinition, ...], call: ToolCall
     ) -> ToolResult | None:
@@ -286,7 +323,7 @@ class GatedServer:
         tools: list[GatedTool] = []
         for at, raw in enumerate(known, 1):
             if is_included(str(raw.get("name", "")), self.entry):
-                definition = to_definition(mcp.Tool.model_validate(raw), trusted=self._trusted)
+                definition = parse_definition(raw, trusted=self._trusted)
                 tools.append(self._build_tool(definition, ConsentGranted()))
             if not at % BATCH_SIZE:
                 await asyncio.sleep(0)

@@ -6,7 +6,7 @@ Both eras of the protocol end here: requests of the server, and results that ask
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict
@@ -22,6 +22,7 @@ from kakite.host.json_schema import Schema, apply_defaults
 from kakite.host.oauth.authorization_flow import LoginPageOpener
 from kakite.host.server.deadlines import PausableClock
 from kakite.redaction import Redaction
+from kakite.tools.call_context import CallContext, bind_call
 from kakite.tools.toolset import JsonObject
 
 log = logging.getLogger(__name__)
@@ -52,12 +53,32 @@ class ElicitationResult:
     """By property, when accepted. Defaults of the schema are filled in."""
 
 
+class CannotElicitError(KakiteError):
+    """The one who called cannot ask a person so. Code: ``cannot_elicit``."""
+
+    code = "cannot_elicit"
+
+
 class Elicitor(Protocol):
     """Asks a person in a server's name."""
 
     async def elicit(self, asked: Elicitation) -> ElicitationResult:
-        """Ask. May take hours: the call's time stands still."""
+        """Ask. May take hours: the call's time stands still. Bound to the call that it is asked for.
+
+        Raises:
+            CannotElicitError: nobody can be asked so. The server is told, and the result of the call has the
+                hint.
+        """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingCall:
+    """A call that waits for its server."""
+
+    context: CallContext
+    notes: list[str] = field(default_factory=list[str])
+    """What is told beside its result."""
 
 
 Sampler = Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -96,16 +117,16 @@ class Callbacks(TypedDict):
 
 
 def build_callbacks(
-    server: str, surroundings: HostContext, clock: PausableClock, calling: Callable[[], bool]
+    server: str, surroundings: HostContext, clock: PausableClock, pending: Sequence[PendingCall]
 ) -> Callbacks:
     """Return how the server's requests are answered; ``clock`` stands still meanwhile.
 
-    A person is asked only while ``calling`` says that a call of ours waits for the server.
+    A person is asked only while a call is ``pending``: where they are whose call it is.
     """
     roots = _filter_roots(surroundings.roots, surroundings.project)
     elicit, sample = surroundings.elicit, surroundings.sample
     return {
-        "elicitation_callback": _build_elicitation_callback(server, elicit, clock, calling)
+        "elicitation_callback": _build_elicitation_callback(server, elicit, clock, pending)
         if elicit
         else None,
         "list_roots_callback": _build_roots_callback(roots) if roots else None,
@@ -130,31 +151,48 @@ def _build_roots_callback(roots: tuple[Path, ...]) -> ListRootsFnT:
 
 
 def _build_elicitation_callback(
-    server: str, elicitor: Elicitor, clock: PausableClock, calling: Callable[[], bool]
+    server: str, elicitor: Elicitor, clock: PausableClock, pending: Sequence[PendingCall]
 ) -> ElicitationFnT:
     async def elicit(
         context: ClientRequestContext,  # noqa: ARG001 - the SDK's signature
         params: mcp.ElicitRequestParams,
     ) -> mcp.ElicitResult | mcp.ErrorData:
-        if not calling():  # nobody could tell what it is about, or whose keys it waits for
-            log.warning("the server `%s` asked a person something without being called: cancelled", server)
+        calls = list(pending)
+        if len({id(each.context.session_key) for each in calls}) != 1:
+            # Nobody could tell what it is about, or whose keys it waits for.
+            why = "by several clients at once" if calls else "without being called"
+            log.warning("the server `%s` asked a person something %s: cancelled", server, why)
             return mcp.ElicitResult(action="cancel")
         asked = _parse_elicitation(server, params)
         if asked.schema is None and not asked.url:
             log.warning("the server `%s` wants an address visited that cannot be opened: cancelled", server)
             return mcp.ElicitResult(action="cancel")
-        with clock.pause():
-            return _to_elicit_result(asked, await ask_elicitor(elicitor, asked))
+        caller = calls[0].context
+        try:
+            with clock.pause(), bind_call(session=caller.session, elicit=caller.elicit, relay=caller.relay):
+                return _to_elicit_result(asked, await ask_elicitor(elicitor, asked))
+        except CannotElicitError as error:
+            for each in calls:
+                each.notes.append(f"{error.message}. {error.hint}")
+            return mcp.ErrorData(
+                code=mcp.INVALID_REQUEST, message=f"Elicitation not supported: {error.message}"
+            )
 
     return elicit
 
 
 async def ask_elicitor(elicitor: Elicitor | None, asked: Elicitation) -> ElicitationResult:
-    """Return what the person answers; where nobody can be asked, as if they looked away."""
+    """Return what the person answers; where asking fails, as if they looked away.
+
+    Raises:
+        CannotElicitError: nobody can be asked so.
+    """
     if elicitor is None:
         return ElicitationResult(action="cancel")
     try:
         return await elicitor.elicit(asked)
+    except CannotElicitError:
+        raise
     except (KakiteError, OSError, EOFError) as error:
         log.warning("nobody could be asked for the server `%s`: %s", asked.server, error)
         return ElicitationResult(action="cancel")

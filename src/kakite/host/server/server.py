@@ -9,14 +9,22 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
+
+from mcp import Client, MCPError
 
 from kakite.host.config.model import HttpServer, ServerEntry
 from kakite.host.oauth.provider import create_auth, get_login_folder
-from kakite.host.server.client_features import Elicitation, HostContext, ask_elicitor
+from kakite.host.server.client_features import (
+    CannotElicitError,
+    Elicitation,
+    HostContext,
+    PendingCall,
+    ask_elicitor,
+)
 from kakite.host.server.connection import (
     CONNECTION_ERRORS,
     ServerError,
@@ -100,6 +108,7 @@ _CLOSE_TIMEOUT = 3.0  # s for an address to hear that the session is over
 _BACKOFF_KINDS = frozenset(("failed", "resting"))
 """How it is while it may not be started again yet."""
 
+_T = TypeVar("_T")
 Permit = Callable[[tuple[ServerToolDefinition, ...]], ToolResult | None]
 
 
@@ -214,6 +223,37 @@ class Server:
             except ServerError as error:
                 return to_error_result(error)
 
+    async def request(self, send: Callable[[Client], Awaitable[_T]]) -> _T:
+        """Send what is no call of a tool, within the times of a call, and return the answer.
+
+        Raises:
+            ServerError: it could not be started, ended, or did not answer in time.
+            MCPError: it says no.
+        """
+        with self._track_use():
+            life = await self._get_ready_session()
+            if life.client is None:
+                raise self._make_stopped_error()
+            pending = PendingCall(context=current_call())
+            life.calls.append(pending)
+            try:
+                async with Deadline(self.entry.timeouts, self.clock, self._surroundings.clock):
+                    return await send(life.client)
+            except TimeoutError as error:
+                told = f"the server `{self.name}` did not answer in time"
+                raise ServerError(told, code="call_timed_out") from error
+            except ValueError as error:
+                told = f"the server `{self.name}` answered what is not of the protocol"
+                raise ServerError(told, code="invalid_result") from error
+            except CONNECTION_ERRORS as error:
+                if isinstance(error, MCPError) and not life.is_lost(ConnectionLostError(error.message)):
+                    raise
+                raise life.make_server_error(
+                    describe_fault(life.link, error, self._surroundings.redaction), "server_failed"
+                ) from error
+            finally:
+                life.calls.remove(pending)
+
     def update_entry(self, entry: ServerEntry) -> None:
         """Take over what its entry says now of time-outs, tools and lifecycle. It goes on running."""
         self.entry = entry
@@ -275,7 +315,8 @@ class Server:
             return wrong
         timeouts = self.entry.tool_timeouts.get(call.name, self.entry.timeouts)
         deadline = Deadline(timeouts, self.clock, self._surroundings.clock)
-        life.calls += 1
+        pending = PendingCall(context=current_call())
+        life.calls.append(pending)
         try:
             result = await perform(client, offered, call, deadline, on_progress)
         except ConnectionLostError as lost:
@@ -284,9 +325,10 @@ class Server:
             life.mark_lost("closed the connection")
             await life.over.wait()
         else:
-            return await self._show_visits(result) if result.code == "visit_required" else result
+            noted = _add_notes(result, pending.notes)
+            return await self._show_visits(noted) if noted.code == "visit_required" else noted
         finally:
-            life.calls -= 1
+            life.calls.remove(pending)
         if again and _can_repeat(offered) and not life.enough:
             return await self._call_with_retry(call, on_progress, permit, again=False)
         return self._make_broken_result(call, life)
@@ -296,9 +338,12 @@ class Server:
         elicit, answers = self._surroundings.elicit, list[str]()
         told: list[JsonObject] = result.details["visits"] if elicit else []
         for visit in told:
-            with self.clock.pause():
-                asked = Elicitation(server=self.name, message=visit["message"], url=visit["url"])
-                answers.append((await ask_elicitor(elicit, asked)).action)
+            asked = Elicitation(server=self.name, message=visit["message"], url=visit["url"])
+            try:
+                with self.clock.pause():
+                    answers.append((await ask_elicitor(elicit, asked)).action)
+            except CannotElicitError:
+                break  # the result has the addresses
         if not answers:
             return result
         said = f"\nThe person was shown: {', '.join(answers)}."
@@ -513,6 +558,12 @@ def _make_unknown_tool_result(call: ToolCall, life: ServerSession) -> ToolResult
     return to_error_result(
         ToolError(f"the server `{life.entry.name}` has no tool `{call.name}`", hint=hint, code="unknown_tool")
     )
+
+
+def _add_notes(result: ToolResult, notes: Iterable[str]) -> ToolResult:
+    """Return the result with what the one who called has to know beside it."""
+    told = "".join(f"\nnote: {note}" for note in dict.fromkeys(notes))
+    return replace(result, text=result.text + told) if told else result
 
 
 def _can_repeat(offered: CompiledTool) -> bool:

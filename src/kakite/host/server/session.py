@@ -18,7 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from kakite.errors import KakiteError
 from kakite.host.config.model import HttpServer, ServerEntry, StdioServer, Timeouts
 from kakite.host.oauth.provider import OAuthAuth
-from kakite.host.server.client_features import HostContext, build_callbacks
+from kakite.host.server.client_features import HostContext, PendingCall, build_callbacks
 from kakite.host.server.connection import (
     CONNECTION_ERRORS,
     ConnectionState,
@@ -77,8 +77,8 @@ class ServerSession:
         self.offered: dict[str, CompiledTool] = {}
         self.changes = 0
         """How often its tools changed."""
-        self.calls = 0
-        """How many calls wait for its answer."""
+        self.calls: list[PendingCall] = []
+        """Those that wait for its answer."""
         self.ready: asyncio.Future[ServerError | None] = asyncio.get_running_loop().create_future()
         self.stir = asyncio.Event()
         """Set when it shall end, or did."""
@@ -274,9 +274,7 @@ class ServerSession:
             self._resolve_target(),
             self.link,
             mode=attempt.mode,
-            callbacks=build_callbacks(
-                self.entry.name, self._surroundings, self._clock, lambda: self.calls > 0
-            ),
+            callbacks=build_callbacks(self.entry.name, self._surroundings, self._clock, self.calls),
             on_message=self._on_message,
             on_stderr=self._log_stderr,
             auth=self._authorization,
@@ -317,7 +315,7 @@ class ServerSession:
         self.offered = {each.tool.name: CompiledTool(each) for each in self.definitions}
 
     async def _on_message(self, message: IncomingMessage) -> None:
-        if isinstance(message, mcp.ToolListChangedNotification):
+        if isinstance(message, mcp.ToolListChangedNotification | mcp.PromptListChangedNotification):
             self._on_tools_changed()
 
     def _on_tools_changed(self) -> None:
@@ -328,7 +326,7 @@ class ServerSession:
         """Keep the stream of changes open; what it brings comes as notifications too, and is heard there."""
         while True:
             try:
-                async with client.listen(tools_list_changed=True) as events:
+                async with client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
                     async for _ in events:
                         pass
             except SubscriptionLost:

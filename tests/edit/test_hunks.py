@@ -90,6 +90,30 @@ def test_hunks_that_moved_by_different_counts_name_no_line() -> None:
     assert refused.value.failures[0].code == "ambiguous"
 
 
+@given(
+    levels=st.lists(st.integers(1, 3), min_size=2, max_size=5),
+    width=st.sampled_from([2, 4, 8]),
+    data=st.data(),
+)
+def test_lines_that_stay_and_have_a_blank_too_many_or_too_few_do_not_move_those_that_are_new(
+    levels: list[int], width: int, data: st.DataObject
+) -> None:
+    old = [f"{level * width * ' '}old_{at}()" for at, level in enumerate(levels)]
+    at = data.draw(st.integers(1, len(old) - 1))
+    new = f"{data.draw(st.sampled_from(levels)) * width * ' '}new()"
+    mark = data.draw(st.sampled_from(["", "  "]))
+    kept = [f"{mark}{line}" for line in old]
+    diff = [*kept[:at], f"+{new}", *kept[at:]]
+    with pytest.raises(EditError) as refused:
+        apply_diff("\n".join(["top:", *old, ""]), "\n".join(["@@ -2,9 +2,9 @@", *diff, ""]))
+    assert [failure.code for failure in refused.value.failures] == ["indentation_unclear"]
+
+
+def test_a_line_that_stays_is_not_written_deeper_because_a_new_one_is_at_the_margin() -> None:
+    with pytest.raises(EditError):
+        apply_diff("a: 1\nb: 2\n", "@@ -1 +1,2 @@\n+top: 0\n  a: 1\n")
+
+
 def test_many_lines_above_a_hunk_are_read_at_once() -> None:
     scope = "@@ class A\n" * 40_000
     with little_work():

@@ -143,7 +143,14 @@ def _choose_reading(
     if is_whole and lines[0] == of:
         return lines  # its first line is the file's to the letter
     fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
+    others = [] if fitting or not _quotes_file(search, of, lines) else [lines]
+    fitting += [reading for reading in others if can_fit(view, place, reading, of)]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _quotes_file(search: TextBlock, of: str, lines: Sequence[str]) -> bool:
+    """Tell whether REPLACE has the one line of SEARCH below new ones, with its indentation in the file."""
+    return len(search.solid[0]) == 1 and lines[0] != of and of in lines[1:]
 
 
 def _move_with_part(
@@ -495,7 +502,8 @@ def find_indent_source(
     # Lines of SEARCH stand as the file has them, and no new block around them explains that.
     is_quoted = votes.file and not votes.sent and not begins_block(solid[0])
     if is_at_margin and split_indent(solid[0])[0] == split_indent(first)[0] and not is_quoted:
-        return "sent"
+        is_file = moved is not None and votes.file and not votes.sent
+        return "file" if is_file and _is_block_completed(view, place, sent, new, moved or []) else "sent"
     is_sent = _is_likely_as_sent(shift, sent, solid, votes)
     if is_sent is None:
         return None
@@ -520,6 +528,20 @@ def find_indent_source(
     # What is unwrapped stands as it does in the file.
     is_clear = not would_stand or (stands and not is_unwrapped)
     return likely if is_clear else None
+
+
+def _is_block_completed(
+    view: IndexedText, place: MatchLocation, sent: Sequence[str], new: Sequence[str], moved: Sequence[str]
+) -> bool:
+    """Tell whether new lines above those of SEARCH can stand as the file's, and are no block around them.
+
+    They could not stand as one, or SEARCH cannot stand where it does without them.
+    """
+    there = place.shift.move_search(sent)
+    if not can_fit(view, place, new, there[0]):
+        return False
+    *_, below = (context := find_context(view, place)).below
+    return not (can_fit(view, place, moved, there[0]) and can_stand(context.above, there, below, of=""))
 
 
 class _Votes(NamedTuple):

@@ -26,7 +26,8 @@ from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize_text
 from kakite.edit.matching.exact import is_inside_word
 from kakite.edit.matching.location import TextBlock
-from kakite.edit.rewrite.indent_shift import get_column, is_comment, split_indent
+from kakite.edit.rewrite.context_lines import find_context
+from kakite.edit.rewrite.indent_shift import IndentShift, get_column, is_comment, split_indent
 from kakite.edit.rewrite.indentation import (
     can_fit,
     find_indent_source,
@@ -369,11 +370,34 @@ def _move(
     form = find_indent_source(view, place, sent, new, as_sent if len(as_sent) == len(new) else None)
     if form is None:
         return AmbiguousReplacementError(new[0])
+    known = {line for line in sent if line.strip(BLANKS)}
     if form == "file":
-        return list(new)
+        is_odd = shift == IndentShift("remove", " ") and not known.isdisjoint(new)
+        return AmbiguousReplacementError(new[0]) if is_odd else list(new)
+    if shift.blanks == " " and (odd := _find_line_off_by_one(view, place, known, new, as_sent)):
+        return AmbiguousReplacementError(odd)
     if shift.kind == "add" and _may_stand_as_in_file(sent, new, shift.blanks):
         return AmbiguousReplacementError(new[0])
     return as_sent
+
+
+def _find_line_off_by_one(
+    view: IndexedText, place: MatchLocation, known: set[str], new: Sequence[str], moved: Sequence[str]
+) -> str | None:
+    """Return a new line that was sent at a column of the lines around it, and would be moved to none; None if
+    there is none.
+
+    One blank is no level, but the mark of a diff: lines that are kept may have one too many, or too few.
+    """
+    rows = view.lines.pick([row for row in place.pairs if row is not None])
+    around = [*rows, *(f"{row.column * ' '}{row.body}" for row in find_context(view, place).above.enclosing)]
+    columns = {(line.strip(BLANKS)[:1] == "*", get_column(line)) for line in around if line.strip(BLANKS)}
+    for one, two in zip(new, moved, strict=True):
+        is_star = one.strip(BLANKS)[:1] == "*"
+        stands = [(is_star, get_column(line)) in columns for line in (one, two)]
+        if one.strip(BLANKS) and one not in known and stands == [True, False]:
+            return one
+    return None
 
 
 def _may_stand_as_in_file(sent: Sequence[str], new: Sequence[str], blanks: str) -> bool:

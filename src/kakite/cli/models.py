@@ -13,7 +13,7 @@ from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from kakite.models.catalog import KnownModel
-    from kakite.models.providers import Provider
+    from kakite.models.registry import Provider
 
 _SERVER_TIMEOUT = 3.0  # s
 
@@ -38,7 +38,7 @@ def models(
 ) -> None:
     """List the models that you can use now: of providers whose key is set, and of your own servers."""
     from kakite.cli.console import print_json
-    from kakite.models.providers import PROVIDERS
+    from kakite.models.registry import PROVIDERS
 
     if provider is not None and provider not in PROVIDERS:
         raise UsageError(
@@ -65,7 +65,7 @@ def models(
 def _find_models(provider: str | None) -> tuple[list[KnownModel], list[UnreachableServer]]:
     from kakite.cli.settings import load_settings
     from kakite.models.catalog import list_priced_models
-    from kakite.models.providers import PROVIDERS
+    from kakite.models.registry import PROVIDERS
 
     settings = load_settings({})
     base_url = settings.base_url if settings.model.startswith("openai:") else ""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from kakite.errors import UsageError
-
 if TYPE_CHECKING:
     from kakite.models.catalog import KnownModel
     from kakite.models.registry import Provider
@@ -38,14 +36,10 @@ def models(
 ) -> None:
     """List the models that you can use now: of providers whose key is set, and of your own servers."""
     from kakite.cli.console import print_json
-    from kakite.models.registry import PROVIDERS
+    from kakite.models.registry import check_provider
 
-    if provider is not None and provider not in PROVIDERS:
-        raise UsageError(
-            f"there is no provider `{provider}`",
-            hint=f"the providers are {', '.join(PROVIDERS)}",
-            code="model_unknown_provider",
-        )
+    if provider is not None:
+        check_provider(provider)
     found, silent = _find_models(provider)
     if as_json:
         print_json(

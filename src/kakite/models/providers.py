@@ -15,7 +15,7 @@ from kakite.installation import get_extra_install_command, get_install_command
 from kakite.models.catalog import find_listed_window
 from kakite.models.model import ModelConfigError
 from kakite.models.options import ModelOptions, choose_options, expand_headers
-from kakite.models.registry import PROVIDERS, Provider, build_region_error
+from kakite.models.registry import PROVIDERS, Provider, build_region_error, check_provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -154,22 +154,7 @@ def _parse_spec(spec: str) -> tuple[Provider, str]:
             f"a model is named `PROVIDER:NAME`, not `{spec}`",
             hint=f"for example `anthropic:claude-sonnet-5-5`; the providers are {', '.join(PROVIDERS)}",
         )
-    if provider not in PROVIDERS:
-        raise _build_unknown_error(provider, name)
-    return PROVIDERS[provider], name
-
-
-def _build_unknown_error(provider: str, name: str) -> ModelConfigError:
-    from rapidfuzz import process  # only who mistypes comes here
-
-    nearest = process.extractOne(provider.lower(), list(PROVIDERS), score_cutoff=60)
-    meant = f"did you mean `{nearest[0]}:{name}`? " if nearest else ""
-    return ModelConfigError(
-        f"there is no provider `{provider}`",
-        hint=f"{meant}the providers are {', '.join(PROVIDERS)}; "
-        "a server of your own that speaks OpenAI's format is `openai:NAME` with --base-url",
-        code="model_unknown_provider",
-    )
+    return check_provider(provider, name), name
 
 
 def _check_library(provider: Provider) -> None:

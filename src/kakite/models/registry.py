@@ -164,7 +164,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
             variables=("GROQ_API_KEY",),
             note="Groq",
             library="groq",
-            package="groq>=0.25,<2",
+            package="groq>=0.25.0,<2",
             address_variable="GROQ_BASE_URL",
         ),
         Provider(
@@ -172,7 +172,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
             variables=("MISTRAL_API_KEY",),
             note="Mistral",
             library="mistralai",
-            package="mistralai>=3.1,<4",
+            package="mistralai>=3.1.0,<4",
             takes_additions=False,
         ),
         Provider(
@@ -194,4 +194,25 @@ def build_region_error() -> ModelConfigError:
         "Bedrock is asked in a region, and none is said",
         hint="set AWS_REGION, for example to us-east-1",
         code="model_no_region",
+    )
+
+
+def check_provider(provider: str, model: str = "") -> Provider:
+    """Return the provider of a name.
+
+    Raises:
+        ModelConfigError: there is none; the hint has the nearest one.
+    """
+    if provider in PROVIDERS:
+        return PROVIDERS[provider]
+    from rapidfuzz import process  # only who mistypes comes here
+
+    nearest = process.extractOne(provider.lower(), list(PROVIDERS), score_cutoff=60)
+    name = nearest[0] + (f":{model}" if model else "") if nearest else ""
+    meant = f"did you mean `{name}`? " if name else ""
+    raise ModelConfigError(
+        f"there is no provider `{provider}`",
+        hint=f"{meant}the providers are {', '.join(PROVIDERS)}; "
+        "a server of your own that speaks OpenAI's format is `openai:NAME` with --base-url",
+        code="model_unknown_provider",
     )

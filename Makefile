@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 REAL := tests/data/click-8.5.1.tar.gz
+PROVIDERS := .cache/providers/.installed
 PROCESSES := auto
 # What pytest makes of the tests' modules is kept: each process would make it again, for a minute.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup
@@ -15,13 +16,13 @@ demo: install
 
 # What a contributor runs: neither root, nor containers, nor a browser, nor npm. It says what it left out.
 # CHECKED=1: the checks ran already.
-test: install $(REAL) $(if $(CHECKED),,check)
+test: install $(REAL) $(PROVIDERS) $(if $(CHECKED),,check)
 	$(PYTEST) --lane quick --hypothesis-profile quick
 
 # Everything: what `make test` runs, then what it left out, and the laws with more examples.
 test-all: test test-rest
 
-test-rest: install $(REAL) clients
+test-rest: install $(REAL) $(PROVIDERS) clients
 	$(PYTEST) --lane rest
 
 check: install
@@ -31,7 +32,7 @@ check: install
 	$(BIN)/lint-imports
 
 # The slow proofs at their full counts; `make test` runs a tenth.
-proof: install $(REAL) clients clis
+proof: install $(REAL) $(PROVIDERS) clients clis
 	KAKITE_PROOF=1 $(PYTEST)
 
 # Exactly what a lock file names. Nothing is resolved: neither what an index has got since, nor the age of pip, nor an extra,
@@ -60,6 +61,12 @@ $(VENV)/.installed: pyproject.toml testing/pyproject.toml $(VENV)/.locked
 # A real project of more than a hundred files for the end-to-end test, as its authors published it.
 $(REAL): tests/data/real-project.txt $(VENV)/.installed
 	$(PIP) download $(LOCKED) --no-binary :all: --no-build-isolation --dest tests/data -r tests/data/real-project.txt
+	touch $@
+
+# The libraries of model providers that no extra brings, beside all that: what they need is older than what is locked.
+$(PROVIDERS): tests/models/providers.lock $(VENV)/.installed
+	rm -rf $(@D)
+	$(PIP) install $(WHEELS) --target $(@D) -r tests/models/providers.lock
 	touch $@
 
 # Other people's MCP clients and the conformance suite, for the tests, by the Node.js that pip installed.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kakite.models.catalog import list_priced_models, suggest_model
-from kakite.models.providers import PROVIDERS
+from kakite.models.registry import PROVIDERS
 from tests.bounds import WITHIN
 from tests.cli.program import kakite
 
@@ -90,3 +90,11 @@ def test_a_wrong_name_suggests_the_nearest_one() -> None:
     assert suggest_model("anthropic:claude-sonet-4-5") == "anthropic:claude-sonnet-4-5"
     assert suggest_model("anthropic:claude-sonnet-4-5") == ""
     assert suggest_model("ollama:whatever") == ""
+
+
+def test_a_wrong_provider_suggests_the_nearest_one_and_clouds_have_models(tmp_path: Path) -> None:
+    wrong = kakite("models", "bedrok", home=tmp_path)
+    assert (wrong.code, "`bedrock`" in wrong.stderr) == (2, True)
+    for name, model in (("bedrock", "claude"), ("vertex", "gemini"), ("xai", "grok")):
+        listed = kakite("models", name, home=tmp_path).stdout
+        assert model in listed

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import re
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Generator
     from contextlib import AbstractAsyncContextManager
 
 
@@ -54,3 +58,21 @@ async def serving(answer: bytes | None) -> AsyncGenerator[RawServer]:
 @pytest.fixture
 def raw_server() -> Callable[[bytes | None], AbstractAsyncContextManager[RawServer]]:
     return serving
+
+
+_LIBRARIES = Path(__file__).parents[2] / ".cache" / "providers"
+
+
+@pytest.fixture(scope="module")
+def provider_libraries() -> Generator[None]:
+    """Let the libraries be found that no extra of ours brings, and be gone afterwards."""
+    if not (_LIBRARIES / ".installed").exists():
+        pytest.skip("the libraries of some providers are not installed: `make test` does it")
+    sys.path.insert(0, str(_LIBRARIES))
+    importlib.invalidate_caches()
+    yield
+    sys.path.remove(str(_LIBRARIES))
+    users = re.compile(r"pydantic_ai\.(models|providers)\.(bedrock|groq|mistral)")
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(_LIBRARIES)) or users.match(name):
+            del sys.modules[name]

@@ -14,6 +14,7 @@ from tests.bounds import WITHIN
 
 from kakite.models.messages import Reply, UserMessage
 from kakite.models.model import Effort, ModelError
+from kakite.models.options import ModelOptions
 from kakite.models.providers import open_model
 
 pytestmark = pytest.mark.anyio
@@ -92,7 +93,9 @@ def recording() -> Generator[tuple[Recorder, str]]:
 async def ask(spec: str, url: str, effort: Effort | None) -> Reply | None:
     """Ask a model; None where its format is another one than that of the answer."""
     path = "/v1" if spec.startswith("openai") else ""
-    model = open_model(spec, base_url=url + path, environ=KEYS, max_retries=0, effort=effort)
+    model = open_model(
+        spec, base_url=url + path, environ=KEYS, max_retries=0, options=[ModelOptions(effort=effort)]
+    )
     try:
         return await model.reply("Be brief.", [UserMessage(text="Hello.")], [])
     except ModelError:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.lanes import examples
 
 from kakite.models.key_proxy import build_key_proxy, find_upstream
-from kakite.models.providers import ModelConfigError
+from kakite.models.model import ModelConfigError
 
 KEY, TOKEN = "sk-real", "token-of-the-proxy"
 HEADERS = ("authorization", "x-api-key", "x-goog-api-key")

@@ -6,6 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
+from importlib.metadata import requires
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,9 @@ from pydantic_ai.providers import infer_provider_class
 from tests.bounds import WITHIN
 
 from kakite.models.messages import UserMessage
-from kakite.models.model import ModelError
-from kakite.models.providers import PROVIDERS, ModelConfigError, open_model
+from kakite.models.model import ModelConfigError, ModelError
+from kakite.models.providers import open_model
+from kakite.models.registry import PROVIDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,12 +110,13 @@ def test_what_is_configured_is_told_by_name_only() -> None:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_every_provider_is_one_that_the_library_knows(name: str) -> None:
+    known = {"vertex": "google-cloud", "xai": "openai"}.get(name, name)
     if find_spec(PROVIDERS[name].library) is None:
-        assert "pip install" in PROVIDERS[name].note
+        assert PROVIDERS[name].package
         with pytest.raises(ImportError):
-            infer_provider_class(name)
+            infer_provider_class(known)
     else:
-        assert infer_provider_class(name)
+        assert infer_provider_class(known)
 
 
 async def head_of(server: RawServer, spec: str, base_url: str | None, environ: dict[str, str]) -> str:
@@ -172,3 +175,54 @@ def test_an_address_that_holds_a_secret_is_refused_unseen(url: str) -> None:
         open_model("openai:m", base_url=url, environ={})
     assert caught.value.code == "model_bad_address"
     assert "S3CRET" not in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "environ", "code", "named"),
+    [
+        ("vertex:gemini-2.5-pro", {}, "model_no_key", "GOOGLE_CLOUD_PROJECT"),
+        ("azure:mine", {"AZURE_OPENAI_API_KEY": "k"}, "model_no_address", "AZURE_OPENAI_ENDPOINT"),
+        ("azure:mine", {"AZURE_OPENAI_ENDPOINT": "mine"}, "model_bad_address", "base-url"),
+    ],
+)
+def test_what_a_cloud_misses_is_named(spec: str, environ: dict[str, str], code: str, named: str) -> None:
+    error = refusal(spec, **environ)
+    assert error.code == code
+    assert named in error.hint
+
+
+@pytest.mark.usefixtures("provider_libraries")
+@pytest.mark.parametrize(
+    ("environ", "code", "named"),
+    [
+        ({}, "model_no_key", "AWS_PROFILE"),
+        ({"AWS_ACCESS_KEY_ID": "a", "AWS_REGION": "r"}, "model_no_key", "AWS_SECRET_ACCESS_KEY"),
+        ({"AWS_BEARER_TOKEN_BEDROCK": "a"}, "model_no_region", "AWS_REGION"),
+        ({"AWS_PROFILE": "nobody", "AWS_REGION": "r"}, "model_no_key", "AWS_PROFILE"),
+    ],
+)
+def test_what_bedrock_misses_is_named(
+    environ: dict[str, str], code: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent/config")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent/credentials")
+    error = refusal("bedrock:amazon.nova-pro-v1:0", **environ)
+    assert error.code == code
+    assert named in error.hint
+
+
+@pytest.mark.parametrize("name", [name for name, each in PROVIDERS.items() if each.package])
+def test_a_package_is_asked_for_as_the_library_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = PROVIDERS[name]
+    first = provider.package.partition(",")[0]
+    asked = [each.partition(";")[0].strip() for each in requires("pydantic-ai-slim") or []]
+    assert first in asked
+    monkeypatch.setitem(sys.modules, provider.library, None)
+    error = refusal(f"{name}:m", **KEYS)
+    assert error.code == "model_no_library"
+    assert provider.package in error.hint
+
+
+def test_what_a_cloud_s_key_consists_of_is_no_name_of_a_place() -> None:
+    assert "AWS_SECRET_ACCESS_KEY" in PROVIDERS["bedrock"].secret_variables
+    assert "AWS_PROFILE" not in PROVIDERS["bedrock"].secret_variables

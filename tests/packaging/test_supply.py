@@ -40,7 +40,10 @@ def entries_of(lock: Path) -> list[str]:
 PEERS = ROOT / "benchmarks" / "drift"
 LOCKS = [
     LOCK,
-    *(ROOT / "tests" / name for name in ("fuzz/atheris.lock", "packaging/pipx.lock")),
+    *(
+        ROOT / "tests" / name
+        for name in ("fuzz/atheris.lock", "models/providers.lock", "packaging/pipx.lock")
+    ),
     *(PEERS / "peers" / "locks").glob("*.lock"),
 ]
 

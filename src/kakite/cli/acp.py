@@ -191,7 +191,7 @@ class _SettingsFactory:
 
         settings = load_settings(self.given)
         if settings.model:
-            check_model_key(settings.model, settings.base_url or None)
+            check_model_key(settings)
 
     def list(self) -> Sequence[tuple[RunFolder, RunState]]:
         """Return the stored sessions, the latest first."""

@@ -164,9 +164,10 @@ def _use_proxy(file: Path) -> None:
         UsageError: a provider's key is in the environment (``key_in_environment``), or there is no proxy.
     """
     from kakite.cli.settings import load_settings
-    from kakite.models.providers import PROVIDERS, find_key_variable
+    from kakite.models.providers import find_key_variable
+    from kakite.models.registry import PROVIDERS
 
-    for name in (name for provider in PROVIDERS.values() for name in provider.variables):
+    for name in (name for provider in PROVIDERS.values() for name in provider.secret_variables):
         if os.environ.get(name, "").strip():
             raise UsageError(
                 f"the variable {name} is set: what the repository runs must not be able to find a key",

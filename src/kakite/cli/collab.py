@@ -164,13 +164,20 @@ def _build_issuer(settings: Settings) -> OidcIssuer | None:
 
 
 def _open_assistant(settings: Settings) -> Assistant:
+    from kakite.cli.settings import build_model_options
     from kakite.collab.assistant.assistant import Assistant
-    from kakite.models.providers import ModelConfigError, open_model
+    from kakite.models.model import ModelConfigError
+    from kakite.models.providers import open_model
 
     if not settings.model:
         return Assistant()
     try:
-        model = open_model(settings.model, base_url=settings.base_url or None, environ=os.environ)
+        model = open_model(
+            settings.model,
+            base_url=settings.base_url or None,
+            environ=os.environ,
+            options=build_model_options(settings),
+        )
     except ModelConfigError as error:
         if error.code == "model_no_key":
             error.hint += ", or leave out --model: people then write without an assistant"

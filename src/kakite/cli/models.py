@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from kakite.errors import UsageError
-
 if TYPE_CHECKING:
     from kakite.models.catalog import KnownModel
-    from kakite.models.providers import Provider
+    from kakite.models.registry import Provider
 
 _SERVER_TIMEOUT = 3.0  # s
 
@@ -40,14 +38,10 @@ def models(
 ) -> None:
     """List the models that you can use now: of providers whose key is set, and of your own servers."""
     from kakite.cli.console import print_json
-    from kakite.models.providers import PROVIDERS
+    from kakite.models.registry import check_provider
 
-    if provider is not None and provider not in PROVIDERS:
-        raise UsageError(
-            f"there is no provider `{provider}`",
-            hint=f"the providers are {', '.join(PROVIDERS)}",
-            code="model_unknown_provider",
-        )
+    if provider is not None:
+        check_provider(provider)
     found, silent = _find_models(provider)
     if as_json:
         print_json(
@@ -67,7 +61,7 @@ def models(
 def _find_models(provider: str | None) -> tuple[list[KnownModel], list[UnreachableServer]]:
     from kakite.cli.settings import load_settings
     from kakite.models.catalog import list_priced_models
-    from kakite.models.providers import PROVIDERS
+    from kakite.models.registry import PROVIDERS
 
     settings = load_settings({})
     base_url = settings.base_url if settings.model.startswith("openai:") else ""

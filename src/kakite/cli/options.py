@@ -74,6 +74,18 @@ def apply_limits(task: Task, settings: Settings, names: Collection[str] = LIMIT_
     return replace(task, budget=replace(task.budget, **own), daily=replace(task.daily, **daily))  # pyright: ignore[reportArgumentType] - by the fields' own names
 
 
+OPTION_NAMES = ("temperature", "extra_headers", "extra_body")
+"""Settings that a task has as options of models."""
+
+
+def add_model_options(task: Task, settings: Settings) -> Task:
+    """Return the task with what these settings, which were given by flags, add to requests."""
+    from kakite.cli.settings import build_model_options
+
+    more = build_model_options(settings, task.model)
+    return replace(task, model_options=(*task.model_options, *more))
+
+
 def format_reached_limits(run: RunState) -> list[str]:
     """Return a line on each limit that was reached."""
     from kakite.agent.run import limits
@@ -207,6 +219,28 @@ EffortName = Annotated[
         "provider does by itself.",
     ),
 ]
+TemperatureNumber = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N",
+        help="How much chance is in the model's answers, from 0 to 2. Default: as its provider does it.",
+    ),
+]
+ExtraHeaders = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header",
+        metavar="'NAME: VALUE'",
+        help="A header to add to the requests to the model's provider; '${NAME}' in it is a variable of the "
+        "environment. May be repeated.",
+    ),
+]
+ExtraBody = Annotated[
+    str | None,
+    typer.Option(
+        "--body", metavar="JSON", help="Fields to add to the requests to the model's provider, as an object."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document to standard output.")]
 
 
@@ -214,6 +248,9 @@ SETTING_FLAGS: Mapping[str, Any] = {
     "model": ModelName,
     "base_url": BaseUrl,
     "effort": EffortName,
+    "temperature": TemperatureNumber,
+    "extra_headers": ExtraHeaders,
+    "extra_body": ExtraBody,
     "sandbox": SandboxKind,
     "approve": Approve,
     "network": NetworkName,

@@ -318,6 +318,7 @@ def _create_run(settings: Settings, project: Path, session_id: str, sandbox: str
     from kakite.agent.run.state import Task
     from kakite.agent.session.session import UNLIMITED_TURNS
     from kakite.cli.options import apply_limits
+    from kakite.cli.settings import build_model_options
 
     task = Task(
         id=session_id,
@@ -332,6 +333,7 @@ def _create_run(settings: Settings, project: Path, session_id: str, sandbox: str
         context_tokens=settings.context_tokens,
         tool_calls=settings.tool_calls,
         effort=settings.effort,
+        model_options=build_model_options(settings),
         network=settings.network,
         hosts=settings.hosts,
         workspace="folder",
@@ -340,8 +342,13 @@ def _create_run(settings: Settings, project: Path, session_id: str, sandbox: str
 
 
 def _apply_given(run: RunState, settings: Settings, given: Mapping[str, object]) -> RunState:
+    from kakite.cli.options import add_model_options
+    from kakite.cli.settings import check_flags
+
     names = ("model", "base_url", "approve", "network", "hosts", "context_tokens", "effort")
     changes = {name: getattr(settings, name) for name in names if given.get(name) is not None}
     if changes.get("base_url") == "":
         changes["base_url"] = None
-    return replace(run, task=replace(run.task, **changes))  # pyright: ignore[reportArgumentType] - by the fields' own names
+    task = replace(run.task, **changes)  # pyright: ignore[reportArgumentType] - by the fields' own names
+    flags = check_flags({name: value for name, value in given.items() if value is not None})
+    return replace(run, task=add_model_options(task, flags))

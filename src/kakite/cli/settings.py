@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from kakite.cli.settings_file import get_user_settings_file
 from kakite.errors import UsageError
@@ -27,6 +27,7 @@ from kakite.processes import Network
 
 if TYPE_CHECKING:
     from kakite.agent.run.deps import ToolSettings
+    from kakite.models.options import ModelOptions
 
 Approve = Literal["ask", "edits", "all"]
 OnFailure = Literal["continue", "fail"]
@@ -172,6 +173,47 @@ class HookSettings(BaseModel):
     timeout: float = Field(10.0, gt=0, le=600, description="Seconds after which it is ended")
 
 
+def _parse_headers(value: object) -> object:
+    """Return the headers that a variable's text or a flag's lines stand for."""
+    if isinstance(value, (list, tuple)):
+        lines = [str(line).partition(":") for line in cast("Sequence[object]", value)]
+        if any(not colon for _, colon, _ in lines):
+            raise ValueError("a header is written `NAME: VALUE`")
+        return {name.strip(): text.strip() for name, _, text in lines}
+    return _parse_names(value)
+
+
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
+    from kakite.models.options import check_header
+
+    for name, value in headers.items():
+        check_header(name, value)
+    return headers
+
+
+def _check_body(body: dict[str, Any]) -> dict[str, Any]:
+    from kakite.models.options import check_body
+
+    check_body(body)
+    return body
+
+
+Temperature = Annotated[float | None, Field(ge=0, le=2, allow_inf_nan=False)]
+Headers = Annotated[dict[str, str], BeforeValidator(_parse_headers), AfterValidator(_check_headers)]
+Body = Annotated[dict[str, JsonValue], BeforeValidator(_parse_names), AfterValidator(_check_body)]
+
+
+class ModelOptionsSettings(BaseModel):
+    """What is added to the requests to some models."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    effort: Effort | None = Field(None, description="How much the model thinks")
+    temperature: Temperature = Field(None, description="How much chance is in the answers")
+    extra_headers: Headers = Field(default_factory=dict, description="Further headers")
+    extra_body: Body = Field(default_factory=dict, description="Further fields of the body")
+
+
 class Settings(BaseModel):
     """Every setting; the field's name is its key in ``kakite.yaml``, ``KAKITE_`` before it its variable."""
 
@@ -210,6 +252,20 @@ class Settings(BaseModel):
     effort: Effort | None = Field(
         None,
         description="How much the model thinks: `off`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`",
+    )
+    temperature: Temperature = Field(
+        None, description="How much chance is in the model's answers: 0 to 2, where the model takes one"
+    )
+    extra_headers: Headers = Field(
+        default_factory=dict,
+        description="Headers to add to the requests to the model's provider; `${NAME}` is a variable",
+    )
+    extra_body: Body = Field(
+        default_factory=dict, description="Fields to add to the requests to the model's provider"
+    )
+    model_options: Annotated[dict[str, ModelOptionsSettings], BeforeValidator(_parse_names)] = Field(
+        default_factory=dict,
+        description="`effort`, `temperature`, `extra_headers` and `extra_body` by patterns of models",
     )
     retry_minutes: Annotated[float, Field(ge=0, le=1440)] = Field(
         10, description="How many minutes to wait for the model's provider when it is busy or down"
@@ -406,6 +462,34 @@ def build_tool_settings(settings: Settings) -> ToolSettings:
         require_read=settings.require_read,
         servers=settings.servers,
     )
+
+
+def build_model_options(settings: Settings, model: str = "") -> tuple[ModelOptions, ...]:
+    """Return what is added to requests, the stronger later.
+
+    What is said for no pattern counts for the provider of the model: no other one is to get its headers.
+    """
+    from kakite.models.options import ModelOptions
+
+    provider = (model or settings.model).partition(":")[0]
+    own = ModelOptions(
+        models=f"{provider}:*",
+        temperature=settings.temperature,
+        headers=settings.extra_headers,
+        body=cast("dict[str, Any]", settings.extra_body),
+    )
+    by_pattern = (
+        ModelOptions(
+            models=pattern,
+            effort=each.effort,
+            temperature=each.temperature,
+            headers=each.extra_headers,
+            body=cast("dict[str, Any]", each.extra_body),
+        )
+        for pattern, each in settings.model_options.items()
+    )
+    says_something = own != ModelOptions(models=own.models)
+    return (*by_pattern, own) if says_something else tuple(by_pattern)
 
 
 def check_flags(given: Mapping[str, object]) -> Settings:

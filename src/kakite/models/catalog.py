@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo
 
-_LISTED_AS: Final = {"openai-responses": "openai", "xai": "x-ai"}
+_LISTED_AS: Final = {"bedrock": "aws", "openai-responses": "openai", "vertex": "google", "xai": "x-ai"}
 """Providers that the price list calls otherwise."""
 
 
@@ -37,6 +37,21 @@ def list_priced_models(provider: str) -> list[KnownModel]:
     # Where the list has windows at all, those that it has none of are old, or write no text.
     current = [each for each in known if each.context_window] or known
     return sorted(current, key=lambda each: each.name)
+
+
+def find_listed_window(provider: str, name: str) -> int | None:
+    """Return the tokens that a model can take, by the list; None: it is not in there, or has none."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    # A deployment on Azure is mostly called like OpenAI's model that is in it.
+    for listed in (_LISTED_AS.get(provider, provider), *(["openai"] if provider == "azure" else [])):
+        try:
+            _, model = get_snapshot().find_provider_model(name, None, listed, None)
+        except LookupError:
+            continue
+        if model.context_window:
+            return model.context_window
+    return None
 
 
 def suggest_model(spec: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from kakite.models.model import ModelError
 
@@ -129,7 +131,13 @@ def build_model_error(
 
 
 def redact_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Replace every secret in the text. Longer ones first, since one may be part of another."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+    """Replace every secret in the text, however it is quoted: longer ones first, one may hold another."""
+    written = {form for secret in filter(None, secrets) for form in _list_forms(secret)}
+    for secret in sorted(written, key=len, reverse=True):
         text = re.sub(re.escape(secret), "[key]", text)
     return text
+
+
+def _list_forms(secret: str) -> tuple[str, ...]:
+    """Return how a text may have a secret in it: as it is, as JSON, as Python writes it, in an address."""
+    return secret, json.dumps(secret)[1:-1], repr(secret)[1:-1], quote(secret, safe="")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from kakite.errors import ExternalError
+from kakite.errors import ExternalError, UsageError
 
 if TYPE_CHECKING:
     from kakite.models.messages import Message, Reply
@@ -83,3 +83,14 @@ class ModelError(ExternalError):
         """Whether the same request may succeed later. The provider's library has already tried again."""
         self.retry_after = retry_after
         """Seconds that the provider asked to wait, if it said."""
+
+
+class ModelConfigError(UsageError):
+    """A model was asked for that cannot be opened as things are.
+
+    Codes: ``model_bad_name``, ``model_unknown_provider``, ``model_no_key``, ``model_no_address``,
+    ``model_bad_address``, ``model_no_library``, ``model_no_region``, ``model_bad_option``,
+    ``model_unset_variable``.
+    """
+
+    code = "model_bad_name"

@@ -58,6 +58,7 @@ from kakite.models.messages import (
     UserMessage,
 )
 from kakite.models.model import ModelError
+from kakite.models.options import TEMPERATURE_HINT
 from kakite.terminal_text import replace_surrogates, replace_surrogates_in_json
 from kakite.tools.toolset import JsonObject, Tool, ToolCall
 
@@ -577,11 +578,26 @@ class RemoteModel:
             unreachable = classify_error(error) == errors.UNREACHABLE and self._address
             name = f"{self._name} at {self._address}" if unreachable else self._name
             told = to_model_error(error, name, self._secrets)
-            if told.code == errors.UNKNOWN.code and (meant := suggest_model(self._name)):
-                told.hint = f"did you mean `{meant}`? `kakite models` lists those that you can use"
-            if told.code == errors.UNKNOWN.code and _is_bare(self._address):
-                told.hint += f"; most servers have their API below /v1: {self._address.rstrip('/')}/v1"
+            told.hint = self._choose_hint(told)
             raise told from None
+
+    def _choose_hint(self, told: ModelError) -> str:
+        """Return a hint that knows more of this model than the error's kind does."""
+        hint = told.hint
+        if told.code == errors.REJECTED.code and "temperature" in told.message.lower():
+            return TEMPERATURE_HINT
+        if told.code == errors.AUTH.code and self._name.startswith("vertex:"):
+            return (
+                "run `gcloud auth application-default login`, or let GOOGLE_APPLICATION_CREDENTIALS name a "
+                "file of credentials; they must be allowed to use this model"
+            )
+        if told.code != errors.UNKNOWN.code:
+            return hint
+        if meant := suggest_model(self._name):
+            hint = f"did you mean `{meant}`? `kakite models` lists those that you can use"
+        if _is_bare(self._address):
+            hint += f"; most servers have their API below /v1: {self._address.rstrip('/')}/v1"
+        return hint
 
 
 def _is_bare(address: str) -> bool:
@@ -634,6 +650,10 @@ def classify_error_type(error: type[BaseException]) -> ModelErrorKind | None:
     """Say which way of failing a type of exception is, if the type alone says it."""
     if kind := next((kind for classes, kind in _KINDS if issubclass(error, classes)), None):
         return kind
+    if issubclass(error, _find_loaded("google.auth.exceptions", "TransportError")):
+        return errors.UNREACHABLE
+    if issubclass(error, _list_credential_errors()):
+        return errors.AUTH
     # What the library could not name: an answer that is no JSON, a stream that stops, an odd error in it.
     unnamed = issubclass(error, exceptions.ModelAPIError) and not issubclass(error, exceptions.ModelHTTPError)
     return errors.BAD_REPLY if unnamed else None
@@ -669,7 +689,7 @@ _KINDS: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...],
 )
 
 
-_GIVES_FINISH_REASON: Final = frozenset({"anthropic", "google"})
+_GIVES_FINISH_REASON: Final = frozenset({"anthropic", "bedrock", "google", "google-cloud"})
 """Providers whose every reply says why it ended. pydantic-ai itself checks it for OpenAI's format."""
 
 
@@ -689,7 +709,18 @@ def _list_library_errors() -> tuple[type[BaseException], ...]:
         *_find_loaded("openai", "OpenAIError"),
         *_find_loaded("anthropic", "AnthropicError"),
         *_find_loaded("google.genai.errors", "APIError", "ContinuationInterruptedError"),
+        *_find_loaded("groq", "GroqError"),
+        *_find_loaded("botocore.exceptions", "BotoCoreError", "ClientError"),
+        *_find_loaded("google.auth.exceptions", "GoogleAuthError"),
         *_find_loaded("httpx", "HTTPError", "StreamError", "InvalidURL"),
+    )
+
+
+def _list_credential_errors() -> tuple[type[BaseException], ...]:
+    """Return what libraries raise that find no credentials, or cannot renew them."""
+    return (
+        *_find_loaded("google.auth.exceptions", "GoogleAuthError"),
+        *_find_loaded("botocore.exceptions", "NoCredentialsError", "TokenRetrievalError", "SSOError"),
     )
 
 

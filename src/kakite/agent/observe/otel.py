@@ -39,7 +39,10 @@ _PROVIDERS = {
     "google": "gcp.gemini",
     "google-gla": "gcp.gemini",
     "google-vertex": "gcp.vertex_ai",
+    "vertex": "gcp.vertex_ai",
     "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "xai": "x_ai",
 }
 """Names of the conventions, where they differ from ours."""
 _SHUTDOWN_TIMEOUT = 5.0

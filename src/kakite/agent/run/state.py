@@ -10,6 +10,7 @@ from typing import Final, Literal
 from kakite.agent.run.limits import RunUsage, UsageKind, UsageLimits
 from kakite.models.messages import InvalidToolCall, Message, Usage, UserMessage
 from kakite.models.model import Effort
+from kakite.models.options import ModelOptions
 from kakite.models.text_tool_calls import ToolCallMode
 from kakite.processes import Network
 from kakite.tools.toolset import JsonObject, ToolCall, ToolResult
@@ -66,6 +67,8 @@ class Task:
     """How the model calls tools."""
     effort: Effort | None = None
     """How much the model thinks; None: as its provider does it."""
+    model_options: tuple[ModelOptions, ...] = ()
+    """What is added to the requests, to the models that each names. No secret: headers name variables."""
     daily: UsageLimits = UsageLimits()
     """What all tasks of a day may use up together."""
     push: bool = True

@@ -163,6 +163,7 @@ def _build_task(text: str, run_id: str, address: RepoUrl, branch: str | None, se
     from kakite.agent.run.state import Task
     from kakite.agent.run.store import choose_branch_name
     from kakite.cli.options import apply_limits
+    from kakite.cli.settings import build_model_options
 
     task = Task(
         id=run_id,
@@ -177,6 +178,7 @@ def _build_task(text: str, run_id: str, address: RepoUrl, branch: str | None, se
         context_tokens=settings.context_tokens,
         tool_calls=settings.tool_calls,
         effort=settings.effort,
+        model_options=build_model_options(settings),
         network=settings.network,
         hosts=settings.hosts,
         setup=settings.setup == "auto",
@@ -372,16 +374,19 @@ def _check_not_given(task: str, flags: Mapping[str, object]) -> None:
 
 def _apply_flags(task: Task, flags: Mapping[str, object]) -> Task:
     """Return the task with those settings that were given."""
-    from kakite.cli.options import LIMIT_NAMES, apply_limits
+    from kakite.cli.options import LIMIT_NAMES, OPTION_NAMES, add_model_options, apply_limits
     from kakite.cli.settings import check_flags
 
     given = {name: value for name, value in flags.items() if value is not None}
     settings = check_flags(given)
     limits = [name for name in given if name in LIMIT_NAMES]
-    changes: dict[str, object] = {name: getattr(settings, name) for name in given if name not in LIMIT_NAMES}
+    changes: dict[str, object] = {
+        name: getattr(settings, name) for name in given if name not in {*LIMIT_NAMES, *OPTION_NAMES}
+    }
     if "setup" in changes:
         changes["setup"] = changes["setup"] == "auto"
-    return replace(apply_limits(task, settings, limits), **changes)  # pyright: ignore[reportArgumentType] - by the fields' own names
+    task = replace(apply_limits(task, settings, limits), **changes)  # pyright: ignore[reportArgumentType] - by the fields' own names
+    return add_model_options(task, settings)
 
 
 @app.command("list")

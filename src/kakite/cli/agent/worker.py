@@ -292,7 +292,7 @@ def _build_repository_config(
 
     if not settings.model:
         raise build_model_missing_error()
-    check_model_key(settings.model, settings.base_url or None)
+    check_model_key(settings)
     return RepositoryConfig(
         forge=forge, place=place, names=names, settings=build_task_settings(settings), **asking
     )
@@ -328,33 +328,44 @@ def open_task_model(task: Task) -> Model:
     Raises:
         ModelConfigError: there is no such provider, or its key or library is missing.
     """
+    from kakite.models.options import ModelOptions
     from kakite.models.providers import open_model
     from kakite.models.text_tool_calls import TextToolCallModel
 
     with suggest_demo():
         # Who asks tries again, and says so.
         model = open_model(
-            task.model, base_url=task.base_url, environ=os.environ, max_retries=0, effort=task.effort
+            task.model,
+            base_url=task.base_url,
+            environ=os.environ,
+            max_retries=0,
+            options=(*task.model_options, ModelOptions(effort=task.effort)),
         )
     return TextToolCallModel(model, task.tool_calls)
 
 
-def check_model_key(model: str, base_url: str | None) -> None:
+def check_model_key(settings: Settings) -> None:
     """Refuse a model that could not be asked: before an issue is taken up for it.
 
     Raises:
         ModelConfigError: as ``open_task_model``.
     """
+    from kakite.cli.settings import build_model_options
     from kakite.models.providers import check_model
 
     with suggest_demo():
-        check_model(model, base_url=base_url, environ=os.environ)
+        check_model(
+            settings.model,
+            base_url=settings.base_url or None,
+            environ=os.environ,
+            options=build_model_options(settings),
+        )
 
 
 @contextmanager
 def suggest_demo() -> Generator[None]:
     """Add to the error of a missing key that the agent can be seen at work without one."""
-    from kakite.models.providers import ModelConfigError
+    from kakite.models.model import ModelConfigError
 
     try:
         yield
@@ -368,6 +379,7 @@ def build_task_settings(settings: Settings) -> dict[str, object]:
     """Return what a task is given of the settings."""
     from kakite.agent.run.state import Task
     from kakite.cli.options import apply_limits
+    from kakite.cli.settings import build_model_options
 
     nothing = dict.fromkeys(("id", "text", "repository", "branch", "model", "sandbox", "approve"), "")
     limits = apply_limits(Task(**nothing, max_turns=1), settings)
@@ -382,6 +394,7 @@ def build_task_settings(settings: Settings) -> dict[str, object]:
         "context_tokens": settings.context_tokens,
         "tool_calls": settings.tool_calls,
         "effort": settings.effort,
+        "model_options": [asdict(each) for each in build_model_options(settings)],
         "network": settings.network,
         "hosts": list(settings.hosts),
         "setup": settings.setup == "auto",

@@ -1,0 +1,86 @@
+"""A temperature, headers and fields of one's own, from flags and settings to what the provider gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kakite.cli.settings import Settings, build_model_options, load_settings
+from kakite.models.options import choose_options
+from kakite_testing.fake_providers import run_scenario_server
+from tests.cli.program import kakite
+from tests.cli.test_agent_run import done, edit, plan, run_arguments, script
+from tests.repositories import make_remote
+
+SECRET = "0f-the-gateway-only"
+
+
+@pytest.mark.slow
+def test_every_request_has_them_and_the_secret_is_stored_nowhere(tmp_path: Path) -> None:
+    home = tmp_path / "person"
+    home.mkdir()
+    remote = make_remote(tmp_path, {"greet.py": "def greet():\n    return 'hello'\n"})
+    env = {"GATEWAY": SECRET}
+    given = ("--temperature", "0.5", "--header", "X-Gateway: Bearer ${GATEWAY}", "--header", "X-Team: blue")
+    with run_scenario_server(script(plan(), edit(), done())) as server:
+        more = (*given, "--body", '{"seed": 7}', "--approve", "all", "--json")
+        first = kakite(*run_arguments(remote, server, *more), home=home, env=env)
+        asked = list(server.requests)
+    assert first.code == 0, first.stderr
+    again = edit("'hello, world'", "'hello, moon'")
+    with run_scenario_server(script(plan(), again, done(), done())) as server:
+        more = ("--base-url", server.openai_url, "--temperature", "0", "--json")
+        second = kakite("agent", "continue", first.json["id"], "more", *more, home=home, env=env)
+        asked_again = list(server.requests)
+    assert second.code == 0, second.stderr
+    assert {(each.json["temperature"], each.json["seed"]) for each in asked} == {(0.5, 7)}
+    assert {(each.json["temperature"], each.json["seed"]) for each in asked_again} == {(0, 7)}
+    for each in (*asked, *asked_again):
+        assert (each.headers["x-gateway"], each.headers["x-team"]) == (f"Bearer {SECRET}", "blue")
+    shown = kakite("agent", "show", first.json["id"], "--json", home=home, env=env)
+    told = "".join(each.stdout + each.stderr for each in (first, second, shown))
+    assert SECRET not in told
+    kept = [file for file in home.rglob("*") if file.is_file()]
+    assert kept
+    assert not [file for file in kept if SECRET.encode() in file.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("given", "hidden"),
+    [
+        (("--header", "Authorization: Bearer abc-def"), "abc-def"),
+        (("--header", "no colon"), ""),
+        (("--header", "Host: elsewhere"), ""),
+        (("--body", "["), ""),
+        (("--body", '{"messages": []}'), ""),
+        (("--temperature", "3"), ""),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given: tuple[str, ...], hidden: str, tmp_path: Path) -> None:
+    outcome = kakite("agent", "run", "t", "--repo", ".", "--model", "openai:m", *given, home=tmp_path)
+    assert outcome.code == 2
+    assert "Traceback" not in outcome.stderr
+    assert not hidden or hidden not in outcome.stdout + outcome.stderr
+
+
+def load(folder: Path, **variables: str) -> Settings:
+    return load_settings({}, {"XDG_CONFIG_HOME": str(folder / "config"), **variables})
+
+
+def test_a_repository_s_own_file_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = "extra_headers: {X-Steal: '${AWS_SECRET_ACCESS_KEY}'}\nmodel_options: {'*': {temperature: 1}}\n"
+    (tmp_path / "kakite.yaml").write_text(lines, encoding="utf-8")
+    assert build_model_options(load(tmp_path)) == ()
+    own = build_model_options(load(tmp_path, KAKITE_CONFIG="kakite.yaml", KAKITE_MODEL="openai:m"))
+    assert choose_options("openai:m", own).headers == {"X-Steal": "${AWS_SECRET_ACCESS_KEY}"}
+
+
+def test_what_is_said_for_one_provider_goes_to_no_other(tmp_path: Path) -> None:
+    said = {"KAKITE_MODEL": "openai:m", "KAKITE_EXTRA_HEADERS": "{X-A: own}", "KAKITE_TEMPERATURE": "0.1"}
+    patterns = "{'openai:*': {temperature: 1, extra_body: {a: 1}}, 'google:*': {effort: low}}"
+    options = build_model_options(load(tmp_path, **said, KAKITE_MODEL_OPTIONS=patterns))
+    ours, other = choose_options("openai:m", options), choose_options("google:m", options)
+    assert (ours.temperature, ours.headers, ours.body) == (0.1, {"X-A": "own"}, {"a": 1})
+    assert (other.temperature, other.headers, other.body, other.effort) == (None, {}, {}, "low")

@@ -1,0 +1,166 @@
+"""A temperature, headers and fields of one's own: chosen by model, checked, and never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import traceback
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.bounds import WITHIN
+from tests.models import wire
+from tests.models.wire import Answer, Asked, serving
+
+from kakite.models.messages import UserMessage
+from kakite.models.model import ModelConfigError, ModelError
+from kakite.models.options import ModelOptions, check_body, check_header, choose_options, expand_headers
+from kakite.models.providers import check_model, open_model
+
+KEYS = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+NAMES = st.sampled_from(["openai", "anthropic", "*"])
+OPTIONS = st.builds(
+    ModelOptions,
+    models=NAMES.map(lambda name: f"{name}:*"),
+    temperature=st.none() | st.floats(0, 2),
+    headers=st.dictionaries(st.sampled_from(["X-A", "x-a", "X-B"]), st.sampled_from("12"), max_size=2),
+    body=st.dictionaries(st.sampled_from("ab"), st.integers(0, 3), max_size=2),
+)
+SECRETS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=6, max_size=30).filter(
+    lambda text: text == text.strip() and text not in "the header was refused [key]"
+)
+
+
+@given(st.lists(OPTIONS, max_size=4), OPTIONS)
+def test_what_is_said_last_for_a_model_counts_and_what_is_said_for_others_does_not(
+    known: list[ModelOptions], last: ModelOptions
+) -> None:
+    chosen = choose_options("openai:gpt-5", [*known, last])
+    before = choose_options("openai:gpt-5", known)
+    if last.models == "anthropic:*":
+        assert chosen == before
+        return
+    assert chosen.temperature == (before.temperature if last.temperature is None else last.temperature)
+    assert last.body.items() <= chosen.body.items()
+    assert last.headers.items() <= chosen.headers.items()
+    spelt = [name.lower() for name in chosen.headers if name not in last.headers]
+    assert not set(spelt) & {name.lower() for name in last.headers}
+
+
+@pytest.mark.slow
+@given(SECRETS, st.sampled_from(["said", "json", "raw", "page"]))
+@settings(max_examples=25, deadline=None)
+def test_no_value_of_a_header_is_in_an_error_however_the_provider_says_it(secret: str, how: str) -> None:
+    def echo(asked: Asked) -> Answer:
+        value = asked.headers["x-gateway"]
+        said = {
+            "said": json.dumps({"error": {"message": f"the header was refused: {value}"}}),
+            "json": json.dumps({"detail": [{"header": value}]}),
+            "raw": f"the header was refused: {value}",
+            "page": f"<html>{value}</html>" * 300,
+        }[how]
+        return Answer(content=said.encode(), status=400)
+
+    async def main(url: str) -> str:
+        options = [ModelOptions(headers={"X-Gateway": "Bearer ${GATEWAY}"})]
+        environ = {**KEYS, "GATEWAY": secret}
+        model = open_model("openai:m", base_url=url, environ=environ, max_retries=0, options=options)
+        with pytest.raises(ModelError) as caught:
+            await asyncio.wait_for(model.reply("", [UserMessage(text="Hello.")], []), WITHIN)
+        return "".join(traceback.format_exception(caught.value)) + caught.value.hint + repr(model)
+
+    with serving(echo) as server:
+        told = asyncio.run(main(f"{server.url}/v1"))
+    assert server.asked[0].headers["x-gateway"] == f"Bearer {secret}"
+    assert "400" in told or "refused" in told
+    message = told.replace(traceback.__file__, "")
+    assert secret not in message
+    assert json.dumps(secret)[1:-1] not in message
+
+
+@given(st.text(st.characters(max_codepoint=0x2FF), max_size=12), st.text(max_size=12))
+def test_a_header_that_passes_is_one_line_that_can_be_sent(name: str, value: str) -> None:
+    try:
+        check_header(name, value)
+    except ValueError:
+        return
+    (sent,) = expand_headers({name: value.replace("${", "")}, {})[0].items()
+    assert sent[0].isascii()
+    assert sent[1].isprintable() or "\t" in sent[1]
+    assert sent[0].lower() not in {"host", "content-length", "transfer-encoding"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Authorization", "Bearer abc"),
+        ("X-Api-Key", "abc"),
+        ("Host", "elsewhere"),
+        ("Content-Length", "3"),
+        ("A B", "c"),
+        ("", "c"),
+        ("X-Line", "a\r\nX-Other: b"),
+        ("X-Snow", "☃"),
+    ],
+)
+def test_a_header_is_refused_that_cannot_be_sent_or_would_show_a_secret(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=r"header|secret|characters"):
+        check_header(name, value)
+
+
+def test_a_secret_stands_as_a_variable() -> None:
+    check_header("Authorization", "Bearer ${TOKEN}")
+    headers, hidden = expand_headers({"Authorization": "Bearer ${TOKEN}", "X-A": "${B:-c}"}, {"TOKEN": "t1"})
+    assert headers == {"Authorization": "Bearer t1", "X-A": "c"}
+    assert {"t1", "Bearer t1"} <= hidden
+
+
+@pytest.mark.parametrize("value", ["a\nb", "☃", "\x00"])
+def test_the_value_of_a_variable_is_refused_unseen(value: str) -> None:
+    with pytest.raises(ModelConfigError) as caught:
+        expand_headers({"X-A": "${A}"}, {"A": f"secret{value}"})
+    assert caught.value.code == "model_bad_option"
+    assert "secret" not in caught.value.message
+
+
+def test_a_variable_that_is_not_set_is_named_before_anything_is_sent() -> None:
+    options = [ModelOptions(headers={"X-A": "${NOT_SET}"})]
+    for check in (check_model, open_model):
+        with pytest.raises(ModelConfigError) as caught:
+            check("openai:m", environ=KEYS, options=options)
+        assert caught.value.code == "model_unset_variable"
+        assert "NOT_SET" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["messages", "model", "tools", "stream"])
+def test_fields_that_kakite_makes_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        check_body({name: []})
+    check_body({"service_tier": "flex"})
+
+
+@pytest.mark.parametrize("options", [ModelOptions(temperature=0.5), ModelOptions(body={"top_p": 1})])
+def test_a_model_that_takes_no_temperature_is_told_before_anything_is_sent(options: ModelOptions) -> None:
+    with pytest.raises(ModelConfigError) as caught:
+        open_model("anthropic:claude-opus-4-8", environ=KEYS, options=[options])
+    assert caught.value.code == "model_bad_option"
+    assert "model_options" in caught.value.hint
+
+
+def test_a_provider_that_refuses_a_temperature_is_told_in_plain_words() -> None:
+    said = "Unsupported value: 'temperature' does not support 0.5 with this model."
+
+    async def main(url: str) -> ModelError:
+        options = [ModelOptions(temperature=0.5)]
+        model = open_model("openai:o3", base_url=url, environ=KEYS, max_retries=0, options=options)
+        with pytest.raises(ModelError) as caught:
+            await model.reply("", [UserMessage(text="Hello.")], [])
+        return caught.value
+
+    with serving(lambda _: wire.refuse(400, said)) as server:
+        error = asyncio.run(asyncio.wait_for(main(f"{server.url}/v1"), WITHIN))
+    assert server.asked[0].body["temperature"] == 0.5
+    assert error.code == "model_rejected"
+    assert said in error.message
+    assert "--temperature" in error.hint

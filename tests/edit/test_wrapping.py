@@ -44,6 +44,31 @@ def test_a_fence_around_new_code_is_refused_and_suggested_without_it(
     assert accepted(text, failure) in {f"first()\n{join(new)}last()\n", None if old == new else ""}
 
 
+@given(kept=CODE, new=CODE, gone=st.booleans(), header=st.sampled_from(["", "@@ -1,2 +1,3 @@\n", "@@\n"]))
+def test_a_replace_that_is_a_diff_of_search_is_refused_and_suggested_as_what_the_diff_makes(
+    kept: list[str], new: list[str], gone: bool, header: str
+) -> None:
+    text = f"first()\n{join(kept)}last()\n"
+    diff = header + join([f"{'-' if gone else ' '}{line}" for line in kept] + [f"+{line}" for line in new])
+    failure = refuse(text, Edit(search=join(kept), replace=diff))
+    assert failure.code == "wrapped"
+    made = new if gone else [*kept, *new]
+    assert accepted(text, failure) == (None if made == kept else f"first()\n{join(made)}last()\n")
+
+
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        ("- one\n", "- one\n+ two\n"),  # another kind of list
+        ("one\n", " one\n- two\n"),
+        ("a = b\n", "-a = c\n+d\n"),
+        ("-old\n+new\n", "-old\n+newer\n"),
+    ],
+)
+def test_signs_before_lines_that_are_no_diff_of_search_are_text(search: str, replace: str) -> None:
+    assert apply(search, [Edit(search=search, replace=replace)]).text == replace
+
+
 @pytest.mark.parametrize(
     ("text", "path"),
     [

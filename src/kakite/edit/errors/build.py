@@ -702,8 +702,8 @@ def build_wrapped_failure(index: int, replace: str, suggestion: EditSuggestion |
     return EditFailure(
         index=index,
         code="wrapped",
-        message=f"REPLACE has a fence or numbers around all its lines, SEARCH has none: {_quote_line(line)}",
-        hint="Write the lines of REPLACE as they shall stand in the file, without a fence and numbers",
+        message=f"REPLACE has a fence, numbers or signs of a diff that SEARCH has not: {_quote_line(line)}",
+        hint="Write the lines of REPLACE as they shall stand in the file, without fence, numbers and signs",
         sent=line[:200],
         suggestion=suggestion,
     )

@@ -57,7 +57,9 @@ _MESSAGES_JA: dict[str, Callable[[EditFailure], str]] = {
     ),
     "placeholder": lambda one: f"REPLACE に省略があります: `{one.sent.strip()[:100]}`",
     "too_much": lambda _: "SEARCH に似た場所が多すぎて、すべては調べられません",
-    "wrapped": lambda one: f"REPLACE の行が囲みか行番号の中にあります: `{one.sent.strip()[:100]}`",
+    "wrapped": lambda one: (
+        f"REPLACE の行に囲み・行番号・差分の記号が付いています: `{one.sent.strip()[:100]}`"
+    ),
 }
 _HINTS_JA: dict[str, str] = {
     "already_applied": "すでに済んだ編集なら、取り除いてください",
@@ -75,7 +77,7 @@ _HINTS_JA: dict[str, str] = {
     "overlap": "二つの編集を一つにまとめてください",
     "placeholder": "REPLACE を省略せずに書くか、両方の同じ所に `...` の行を置いてください",
     "too_much": "その場所の近くにしかない行を SEARCH に加えるか、行番号を指定してください",
-    "wrapped": "REPLACE を、囲みや行番号なしで、ファイルに書くとおりに書いてください",
+    "wrapped": "REPLACE を、囲み・行番号・差分の記号なしで、ファイルに書くとおりに書いてください",
 }
 
 
@@ -110,7 +112,7 @@ _HINTS: dict[FailureCode, str] = {
     "overlap": "join the two edits into one in the reply",
     "placeholder": "ask the model for the whole text, without anything left out",
     "too_much": "apply fewer edits at once, or add lines to SEARCH that stand near the place only",
-    "wrapped": "take the fence or the line numbers out of REPLACE in the reply",
+    "wrapped": "take the fence, the line numbers or the signs of a diff out of REPLACE in the reply",
 }
 _OR_ACCEPT: dict[FailureCode, str] = {
     "already_applied": "; to have it twice, accept the suggestion",

@@ -1,4 +1,4 @@
-"""Detects a REPLACE that only a copy for a reader would look like: in a code fence, or with line numbers."""
+"""Detects a REPLACE that is a copy for a reader: in a code fence, with line numbers, or as a diff."""
 
 from __future__ import annotations
 
@@ -27,14 +27,20 @@ _PROSE_LINE = re.compile(r"#{1,6} \S.*|[-*+] \S.*|\d+\. \S.*|[=-]{3,}|> .*|[A-Z]
 def unwrap_replacement(
     view: IndexedText, edit: Edit, search: TextBlock, places: Sequence[MatchLocation]
 ) -> Edit | None:
-    """Return the edit without the fence or the line numbers around all of REPLACE; None if it has none, or
-    they can be text.
+    """Return the edit without the fence, the line numbers or the signs of a diff that all of REPLACE has.
+
+    None if it has none, or they can be text.
     """
     begin = edit.replace.lstrip(BLANKS)[:3]
-    if begin not in {"```", "~~~"} and not begin[:1].isdigit():
+    is_marked = begin in {"```", "~~~"} or begin[:1].isdigit()
+    if not is_marked and not f"\n{edit.replace}".count("\n+"):
         return None
     replace = TextBlock.of(edit.replace)
-    bare = _strip_fence(view, edit, search, replace) or _strip_numbers(search, replace, places)
+    bare = (
+        _strip_fence(view, edit, search, replace)
+        or _strip_numbers(search, replace, places)
+        or _strip_signs(search, replace)
+    )
     if bare is None:
         return None
     end = "\n" if search.closed else ""
@@ -63,6 +69,15 @@ def _can_have_fences(view: IndexedText, inside: Sequence[str], mark: str) -> boo
         return True
     lines = [line.strip(BLANKS) for line in view.lines[:_LOOKED_AT] if line.strip(BLANKS)]
     return sum(_PROSE_LINE.fullmatch(line) is not None for line in lines) * 2 > len(lines)
+
+
+def _strip_signs(search: TextBlock, replace: TextBlock) -> Sequence[str] | None:
+    """Return what REPLACE makes of SEARCH if it is a diff of it: its lines, kept or gone, and new ones."""
+    lines = replace.lines[1:] if replace.lines[0].startswith("@@") else replace.lines
+    if not any(line.startswith("+") for line in lines) or any(line[:1] not in "+- " for line in lines):
+        return None
+    old = [line[1:] for line in lines if not line.startswith("+")]
+    return [line[1:] for line in lines if not line.startswith("-")] if old == [*search.lines] else None
 
 
 _LOOKED_AT = 200

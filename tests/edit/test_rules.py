@@ -840,6 +840,22 @@ def test_all_leaves_what_cuts_a_word(text: str, search: str) -> None:
         assert isinstance(found, EditFailure) or found.matches[0].forgiven
 
 
+@given(
+    rows=st.lists(st.text(alphabet="-= a", max_size=7), min_size=1, max_size=4),
+    search=st.sampled_from(["--", "---", "=="]),
+)
+def test_all_leaves_a_row_of_signs_that_is_a_part_of_a_longer_one(rows: list[str], search: str) -> None:
+    text = "\n".join(rows)
+    sign = re.escape(search[0])
+    expected, count = re.subn(rf"(?<!{sign}){re.escape(search)}(?!{sign})", "new", text)
+    found = outcome(text, Edit(search=search, replace="new", all=True))
+    if count:
+        assert isinstance(found, Result)
+        assert found.text == expected
+    else:
+        assert isinstance(found, EditFailure)
+
+
 def test_places_that_all_left_are_told() -> None:
     found = apply("counts = 1\ncount = 2\nmy_count = 3\n", [Edit(search="count", replace="sum", all=True)])
     assert found.text == "counts = 1\nsum = 2\nmy_count = 3\n"

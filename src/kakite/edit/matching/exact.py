@@ -9,9 +9,7 @@ from dataclasses import replace as with_fields
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
-from kakite.edit.line_compare import (
-    is_word,
-)
+from kakite.edit.line_compare import is_word
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.matching.location import MatchLocation
 from kakite.edit.work_budget import PER_PLACE
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
 
 
 _BLANKS_AT_END = re.compile(r"[ \t]*(?=[\r\n]|\Z)")
+_NO_ROW = frozenset("()[]{}<>\"'`\r\n") | frozenset(BLANKS)
+"""Signs of which several beside each other are no row: each has its own meaning."""
 _FEW = 8
 _PER_MIXED_CHARACTER = 30
 _DEEPEST = 1000
@@ -171,7 +171,8 @@ def _build_exact_location(text: str, search: str, start: int, line: int) -> Matc
         ends_inside=search[-1] not in "\r\n" and _BLANKS_AT_END.match(text, end) is None,
         cuts_word=is_inside_word(text, start)
         or is_inside_word(text, end)
-        or _is_inside_number(text, start, end),
+        or _is_inside_number(text, start, end)
+        or _is_inside_row(text, start, end),
     )
 
 
@@ -186,6 +187,15 @@ def _is_inside_number(text: str, start: int, end: int) -> bool:
     return (text[start].isdigit() and before[-1:] == "." and before[:1].isdigit()) or (
         text[end - 1].isdigit() and after[:1] == "." and after[1:].isdigit()
     )
+
+
+def _is_inside_row(text: str, start: int, end: int) -> bool:
+    """Tell whether a place is a part of a longer row of one sign: ``--`` in ``-----``."""
+    sign = text[start]
+    if end - start < 2 or sign != text[start + 1] or is_word(sign) or sign in _NO_ROW:
+        return False
+    is_row = text[start:end] == sign * (end - start)
+    return is_row and sign in {text[start - 1 : start], text[end : end + 1]}
 
 
 def _prefer_flush(places: tuple[MatchLocation, ...], search: str) -> tuple[MatchLocation, ...]:

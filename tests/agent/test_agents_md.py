@@ -24,8 +24,8 @@ from kakite.agent.run.agents_md import (
 )
 from kakite.agent.run.state import ProjectInstruction, RunState
 from kakite.models.messages import UserMessage
-from tests.agent.test_run_machine import task
 from tests.agent.test_runner import command, run_of
+from tests.agent.test_state_machine import task
 from tests.repositories import git, make_remote
 
 pytestmark = pytest.mark.anyio

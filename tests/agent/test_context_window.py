@@ -18,7 +18,7 @@ from kakite.models.messages import Reply, ToolMessage, Usage, UserMessage
 from kakite.models.providers import DEFAULT_CONTEXT_WINDOW, count_tokens, find_context_window
 from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite.tools.toolset import ToolCall, ToolResult
-from tests.agent.test_run_machine import PLAN, check_wire_order, planned, reply, task
+from tests.agent.test_state_machine import PLAN, check_wire_order, planned, reply, task
 
 pytestmark = pytest.mark.anyio
 

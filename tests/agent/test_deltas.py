@@ -15,7 +15,7 @@ from kakite.agent.run.state import RunState
 from kakite.agent.run.store import RunFolder, RunStoreError, decode_run, encode_delta
 from kakite.models.messages import InvalidToolCall
 from kakite.tools.toolset import ToolCall
-from tests.agent.test_run_machine import call, moved, moves, reply, task
+from tests.agent.test_state_machine import call, moved, moves, reply, task
 
 
 def stages(course: list[str]) -> list[RunState]:

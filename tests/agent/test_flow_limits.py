@@ -16,7 +16,16 @@ from kakite.agent.run.state import RunState, RunStep
 from kakite.agent.run.state_machine import STOP_AT
 from kakite.models.messages import InvalidToolCall, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
-from tests.agent.test_run_machine import CONFLICT, PLAN, call, check_wire_order, planned, reply, task, worked
+from tests.agent.test_state_machine import (
+    CONFLICT,
+    PLAN,
+    call,
+    check_wire_order,
+    planned,
+    reply,
+    task,
+    worked,
+)
 
 LIMIT = st.none() | st.integers(1, 40)
 BUDGETS = st.builds(UsageLimits, usd=LIMIT, tokens=LIMIT, seconds=LIMIT, calls=LIMIT)

@@ -16,7 +16,7 @@ from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import Plan, RunState, RunStep
 from kakite.models.messages import InvalidToolCall, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
-from tests.agent.test_run_machine import PLAN, check_wire_order, planned, reply, worked
+from tests.agent.test_state_machine import PLAN, check_wire_order, planned, reply, worked
 
 OTHER = '{"goal": "g2", "steps": ["s", "t"], "title": "", "check": ""}'
 FAILED = RunStep(kind="check", text="true", ok=False)

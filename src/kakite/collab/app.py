@@ -39,7 +39,7 @@ from kakite.collab.auth.middleware import AuthMiddleware, create_error_response
 from kakite.collab.auth.oidc import OidcIssuer, OidcLogin
 from kakite.collab.auth.policy import FULL_ACCESS, AuthPolicy, User, build_csp
 from kakite.collab.comments.routes import add_comments
-from kakite.collab.lifecycle import add_departures, explain_absence
+from kakite.collab.lifecycle import add_lifecycle, explain_absence
 from kakite.collab.mcp_tools import INSTRUCTIONS, Mode, open_tools
 from kakite.collab.realtime import room
 from kakite.collab.realtime.room import ConnectionRejected, RoomConnection
@@ -169,7 +169,7 @@ def create_collab_server(
     add_versions(app, pages)
     add_comments(app, registry)
     add_assistant(app, registry)
-    add_departures(app, pages)
+    add_lifecycle(app, pages)
     _add_document_routes(app, pages)
     _add_socket(app, pages)
     app.router.routes.append(Route("/mcp", _TokenOnly(mcp), include_in_schema=False))

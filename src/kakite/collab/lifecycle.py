@@ -45,7 +45,7 @@ class RenameRequest(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=500)]
 
 
-def add_departures(app: FastAPI, pages: DocumentRegistry) -> None:
+def add_lifecycle(app: FastAPI, pages: DocumentRegistry) -> None:
     """Add the routes."""
 
     @app.get("/api/removed")

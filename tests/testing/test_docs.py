@@ -19,7 +19,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_script_is_one() -> None:
-    (script,) = blocks("yaml")
+    (script,) = [each for each in blocks("yaml") if "turns:" in each]
     assert len(Scenario.parse(script).turns) == 5
 
 

@@ -8,7 +8,7 @@ import { spoken, t } from "./texts";
 
 const AGAIN = 1_000;  // ms until the comments are asked for again that could not be had
 const MOST = 2_000;  // characters of a passage
-const MENTION = /(?<![\w@])@[\p{L}\p{N}_-]+/gu;
+const MENTION = /(?<![A-Za-z0-9_.@＠-])[@＠](?:[A-Za-z0-9_-]+|[\p{L}\p{N}_-]+)/gu;
 
 interface Around {
   page: string;
@@ -132,8 +132,9 @@ export class Comments {
       this.version = told.version;
       if (this.wanted === wanted) this.wanted = told.version;
       this.take(told.threads, first);
-    } catch {
-      failed = true;
+    } catch (error) {
+      failed = !(error instanceof Refused) || error.status >= 500;
+      if (!failed) this.version = wanted;
     } finally {
       this.fetching = false;
     }
@@ -190,7 +191,7 @@ class Card {
     say(this.text, "reply", undefined, "label"), say(el("button", { type: "submit" }), "reply"));
   private readonly resolve = sign("✓", "resolve", () => void this.post(`/${this.id}/resolve`), { class: "yes" });
   private readonly after = el("p", { class: "actions" },
-    button("reopen", () => void this.post(`/${this.id}/reopen`)), button("removeThread", () => void this.post(`/${this.id}/remove`)));
+    button("reopen", () => void this.post(`/${this.id}/reopen`)), button("removeThread", () => void this.post(`/${this.id}/delete`)));
   readonly root = el("li", {}, el("p", { class: "top" }, this.place, this.resolve), this.said, this.state, this.form, this.after);
 
   constructor(
@@ -241,10 +242,9 @@ function named(text: string): (Node | string)[] {
 }
 
 function mentions({ text }: Comment, name: string): boolean {
-  const who = name.trim().toLowerCase();
-  if (!who) return false;
-  const at = text.toLowerCase().indexOf(`@${who}`);
-  return at >= 0 && !/[\p{L}\p{N}_-]/u.test(text.charAt(at + 1 + who.length));
+  const who = name.trim().toLowerCase().replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  // Japanese and Chinese have no blanks around it.
+  return !!who && new RegExp(`(?<![a-z0-9_.@＠-])[@＠]${who}(?![a-z0-9_-])`, "u").test(text.toLowerCase());
 }
 
 function sends({ key, ctrlKey, metaKey, isComposing }: KeyboardEvent): boolean {

@@ -55,7 +55,7 @@ def get_shown_name(person: User, name: str) -> str:
     Who signed in by a name has that one.
     """
     is_free = person.signed_in_by in {"link", "token"}
-    return (name.strip() if is_free else "") or person.name
+    return (" ".join(name.split()) if is_free else "") or person.name
 
 
 async def open_authorized(

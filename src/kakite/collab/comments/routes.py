@@ -25,8 +25,8 @@ from kakite.errors import KakiteError
 
 log = logging.getLogger(__name__)
 
-ASSISTANT: Final = re.compile(r"(?<![\w@])@assistant\b", re.IGNORECASE)
-"""What asks the assistant, in a comment."""
+ASSISTANT: Final = re.compile(r"(?<![A-Za-z0-9_.@＠-])[@＠]assistant(?![A-Za-z0-9_-])", re.IGNORECASE)
+"""What asks the assistant, in a comment. Japanese and Chinese put no blanks around it."""
 
 CommentText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TEXT)]
 
@@ -79,8 +79,9 @@ def add_comments(app: FastAPI, registry: LiveRunRegistry) -> None:
         found = await open_authorized(pages, request, page, writes=True)
         return await _store(found, found.comments.reopen(thread))
 
-    @app.post(f"{one}/remove")
-    async def remove(page: str, thread: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+    # Not `remove`: that is how a page is removed, whose name may hold slashes.
+    @app.post(f"{one}/delete")
+    async def delete(page: str, thread: str, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """Remove a thread with all its comments."""
         found = await open_authorized(pages, request, page, writes=True)
         found.comments.remove(thread)
@@ -113,7 +114,8 @@ def _add_list(app: FastAPI, answers: _AssistantReplies) -> None:
 
 async def _store(page: OpenDocument, thread: CommentThread) -> dict[str, object]:
     await page.save_records()
-    return {"thread": page.comments.to_client_json(thread), "version": page.comments.version}
+    now = page.comments.get(thread.id)  # others write while it is stored
+    return {"thread": page.comments.to_client_json(now), "version": page.comments.version}
 
 
 class _AssistantReplies:
@@ -133,15 +135,17 @@ class _AssistantReplies:
         told = await _store(page, thread)
         if not ASSISTANT.search(said.text):
             return told
-        wish = AssistRequest(
-            message=_format_thread(thread), selection=_to_selection(page, thread), name=said.name
-        )
         try:
+            thread = page.comments.get(thread.id)
+            page.comments.check_room(thread)
+            wish = AssistRequest(
+                message=_format_thread(thread), selection=_to_selection(page, thread), name=said.name
+            )
             running = await self.registry.begin(page, wish, [], get_user(request))
         except KakiteError as error:
             return {**told, "problem": {"code": error.code, "message": error.message, "hint": error.hint}}
         page.used += 1
-        page.comments.set_answering(thread.id, is_answering=True)
+        page.comments.note_answering(thread.id, 1)
         waiting = asyncio.create_task(self._bring(page, thread.id, running))
         self._waiting.add(waiting)
         waiting.add_done_callback(self._waiting.discard)
@@ -155,7 +159,7 @@ class _AssistantReplies:
                     pass
         finally:
             page.used -= 1
-            page.comments.set_answering(thread, is_answering=False)
+            page.comments.note_answering(thread, -1)
         turn = running.turn
         try:
             by = self.registry.assistant.by
@@ -165,7 +169,9 @@ class _AssistantReplies:
             log.warning("an answer of the assistant reaches its thread no more: %s", error.message)
 
 
-def _to_selection(page: OpenDocument, thread: CommentThread) -> Selection:
+def _to_selection(page: OpenDocument, thread: CommentThread) -> Selection | None:
+    if thread.is_detached:
+        return None
     text, span = page.text, thread.span
     return Selection(start=text.to_utf16(span.start), end=text.to_utf16(span.end))
 
@@ -173,8 +179,10 @@ def _to_selection(page: OpenDocument, thread: CommentThread) -> Selection:
 def _format_thread(thread: CommentThread) -> str:
     """Return what the assistant is asked: the last comment, and what was said before it in the thread."""
     *earlier, last = thread.comments
-    asked = ASSISTANT.sub("", last.text).strip() or "What do you say to this?"
-    if not earlier:
-        return asked
-    lines = "\n".join(format_request(each.by, each.text) for each in earlier)
-    return f"{asked}\n\nSaid before about this passage:\n{lines}"
+    parts = [ASSISTANT.sub("", last.text).strip() or "What do you say to this?"]
+    if thread.is_detached:
+        parts.append(f"This is about a passage that is no longer in the text:\n{thread.quote}")
+    if earlier:
+        lines = "\n".join(format_request(each.by, each.text) for each in earlier)
+        parts.append(f"Said before about this passage:\n{lines}")
+    return "\n\n".join(parts)

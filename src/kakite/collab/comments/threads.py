@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,6 +29,8 @@ MAX_THREADS: Final = 500
 """Threads of a page."""
 MAX_COMMENTS: Final = 200
 """Comments of a thread."""
+MAX_TOTAL: Final = 2_000_000
+"""Characters of all comments of a page. They are stored, and sent to everybody, as a whole."""
 
 
 class CommentError(KakiteError):
@@ -84,8 +87,8 @@ class CommentThreads:
         """Another one whenever a comment comes or goes, or a passage does; not while passages only move."""
         self.changed: Callable[[], None] = lambda: None
         """Called then."""
-        self.answering: set[str] = set()
-        """Threads in which the assistant is about to answer."""
+        self.answering: Counter[str] = Counter()
+        """How many answers of the assistant are under way, by thread."""
         self._threads: dict[str, CommentThread] = {}
         self._renew_version()
         self._stop = text.observe(self._follow)
@@ -118,6 +121,7 @@ class CommentThreads:
         """
         if len(self._threads) >= MAX_THREADS:
             raise _create_limit_error("page", "remove threads that are resolved")
+        self._check_total(text)
         words = span.extract(str(self.text))
         comment = _create_comment(text, by)
         thread = CommentThread(
@@ -132,8 +136,8 @@ class CommentThreads:
             CommentError: there is no such thread, or it is too long.
         """
         thread = self.get(id)
-        if len(thread.comments) >= MAX_COMMENTS:
-            raise _create_limit_error("thread", "begin another one")
+        self.check_room(thread)
+        self._check_total(text)
         comment = replace(_create_comment(text, by), run=run, status=status)
         resolved = thread.resolved_by if run else ""
         return self._put(replace(thread, comments=(*thread.comments, comment), resolved_by=resolved))
@@ -177,9 +181,18 @@ class CommentThreads:
         """Return all, in the order of the text; in one place the oldest first."""
         return sorted(self._threads.values(), key=lambda each: (each.span.start, each.comments[0].time))
 
-    def set_answering(self, id: str, *, is_answering: bool) -> None:  # noqa: A002
-        """Note whether the assistant is about to answer in a thread."""
-        (self.answering.add if is_answering else self.answering.discard)(id)
+    def check_room(self, thread: CommentThread) -> None:
+        """Raise unless one more comment fits into a thread.
+
+        Raises:
+            CommentError: ``too_many_comments``.
+        """
+        if len(thread.comments) >= MAX_COMMENTS:
+            raise _create_limit_error("thread", "begin another one")
+
+    def note_answering(self, id: str, more: int) -> None:  # noqa: A002
+        """Note that so many more answers of the assistant are under way in a thread, or fewer."""
+        self.answering[id] += more
         self._tell()
 
     def to_client_json(self, thread: CommentThread) -> dict[str, Any]:
@@ -193,7 +206,7 @@ class CommentThreads:
             "line": str(self.text).count("\n", 0, span.start) + 1,
             "detached": thread.is_detached,
             "resolved_by": thread.resolved_by,
-            "answering": thread.id in self.answering,
+            "answering": self.answering[thread.id] > 0,
             "comments": [asdict(each) for each in thread.comments],
         }
 
@@ -220,6 +233,11 @@ class CommentThreads:
                 continue
             self._threads[thread.id] = thread if is_same else _relocate(thread, now)
         return self
+
+    def _check_total(self, text: str) -> None:
+        total = sum(len(each.text) for thread in self._threads.values() for each in thread.comments)
+        if total + len(text) > MAX_TOTAL:
+            raise _create_limit_error("page", "remove threads that are resolved")
 
     def _put(self, thread: CommentThread) -> CommentThread:
         self._threads[thread.id] = thread
@@ -255,13 +273,49 @@ def _move_thread(thread: CommentThread, changes: ChangeSet, now: str) -> Comment
 
 
 def _recover(thread: CommentThread, span: TrackedRange, changes: ChangeSet, now: str) -> TrackedRange:
-    """Return where a passage is of which a change may have brought back what had been removed."""
-    for words in (thread.quote, thread.words):
-        found = find_again(thread.span, words, changes, now)
-        is_gone = span.start == span.end
-        if found is not None and (is_gone or (found.start <= span.start and span.end <= found.end)):
-            return found
-    return span
+    """Return where a passage is of which a change may have brought back what had been removed.
+
+    It comes back at once, or piece by piece: so the words are looked for around what is left of it, with
+    something of what the change inserts.
+    """
+    come = _list_insertions(changes)
+    for words in dict.fromkeys((thread.quote, thread.words)):
+        last = span.end + len(words)
+        at = now.find(words, max(0, span.start - len(words)), last)
+        while at >= 0:
+            found = TrackedRange(at, at + len(words))
+            covers = found.start <= span.start and span.end <= found.end
+            if covers and _meets(found, come):
+                return found
+            at = now.find(words, at + 1, last)
+    if span.start < span.end:
+        return span
+    return find_again(thread.span, thread.quote, changes, now) or _find_pasted(thread, come, now) or span
+
+
+def _find_pasted(thread: CommentThread, come: Sequence[TrackedRange], now: str) -> TrackedRange | None:
+    """Return where the words of a removed passage were inserted, if they stand there alone."""
+    at = now.find(thread.quote)
+    if at < 0 or now.find(thread.quote, at + 1) >= 0:
+        return None
+    found = TrackedRange(at, at + len(thread.quote))
+    return found if _meets(found, come) else None
+
+
+def _meets(found: TrackedRange, come: Sequence[TrackedRange]) -> bool:
+    return any(each.start < found.end and found.start < each.end for each in come)
+
+
+def _list_insertions(changes: ChangeSet) -> list[TrackedRange]:
+    """Return where in the new text there is what a change inserts."""
+    found: list[TrackedRange] = []
+    grown = 0
+    for change in changes.changes:
+        start = change.start + grown
+        if change.insert:
+            found.append(TrackedRange(start, start + len(change.insert)))
+        grown += len(change.insert) - (change.end - change.start)
+    return found
 
 
 def _relocate(thread: CommentThread, now: str) -> CommentThread:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.collab.browser.browsing import Person, Room, room
 from tests.collab.browser.model import edit
+from tests.collab.browser.test_comments import comment
 
 PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
 PAGE = "garden.md"
@@ -91,6 +92,7 @@ async def main(folder: Path) -> None:
         ann = await together(made)
         await changed(made, ann)
         await at_once(made, ann)
+        await commented(made, ann)
         await in_japanese(made)
 
 
@@ -136,6 +138,29 @@ async def at_once(made: Room, ann: Person) -> None:
     await ann.saved()
     await ann.tab.locator("#page-list .badge").wait_for(state="detached")
     await take(ann, "collab-auto")
+
+
+async def commented(made: Room, ann: Person) -> None:
+    """People and the assistant discuss a passage."""
+    ben = made.people[1]
+    await ann.tab.get_by_role("button", name="Keep").click()
+    await comment(ann, "rain gauge", "Do we need one, @Ben?")
+    await ben.tab.locator("#comment-list").get_by_role("textbox", name="Reply").fill("For the dry weeks.")
+    await ben.tab.keyboard.press("Control+Enter")
+    await ann.tab.locator("#comment-list .said > li").nth(1).wait_for()
+    made.speaker.says = (
+        "A glass with lines does as well: rain collects in it, and you read the **millimetres**."
+    )
+    await (
+        ann.tab.locator("#comment-list")
+        .get_by_role("textbox", name="Reply")
+        .fill("@assistant is there a cheap way?")
+    )
+    await ann.tab.keyboard.press("Control+Enter")
+    await ann.tab.locator("#comment-list .said .answer strong").wait_for()
+    await ann.tab.locator("#comment-list > li .place").click()
+    await ann.tab.locator(".commented.chosen").first.wait_for()
+    await take(ann, "collab-comments")
 
 
 async def in_japanese(made: Room) -> None:

@@ -146,13 +146,15 @@ def test_nothing_in_the_repository_names_a_machines_folders_or_a_package_index()
 
 def test_every_text_file_is_read_and_written_in_an_encoding_that_is_named() -> None:
     """Ruff sees that of `open`, and of a path only where it knows that it is one."""
-    folders = ("src", "testing", "tests", "scripts", "benchmarks")
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, check=True, encoding="utf-8"
+    )
     found = [
-        f"{file.relative_to(ROOT)}:{node.lineno}"
-        for folder in folders
-        for file in (ROOT / folder).rglob("*.py")
-        if "node_modules" not in file.parts
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        f"{name}:{node.lineno}"
+        for name in listed.stdout.splitlines()
+        if (ROOT / name).is_file()
+        and re.search(r"\.(?:read|write)_text\(", text := (ROOT / name).read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in {"read_text", "write_text"}

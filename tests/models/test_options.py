@@ -109,8 +109,28 @@ def test_a_header_is_refused_that_cannot_be_sent_or_would_show_a_secret(name: st
         check_header(name, value)
 
 
+@given(
+    st.sampled_from(["Authorization", "X-Api-Key", "Cookie", "Proxy-Authorization"]),
+    st.sampled_from(["", "Bearer ", "basic "]),
+    st.text("abcXYZ0189-_.=+/", min_size=1, max_size=30),
+    st.sampled_from(
+        ["{}{}${{T}}", "{}${{T}}{}", "{}{}${{T:-}}", "{}${{T:-{}}}", "{}${{T}} {}${{T}}", "{}{}"]
+    ),
+)
+def test_nothing_of_a_secret_stands_beside_its_variable(
+    name: str, scheme: str, secret: str, where: str
+) -> None:
+    with pytest.raises(ValueError, match="secret"):
+        check_header(name, where.format(scheme, secret))
+
+
+@pytest.mark.parametrize("value", ["Bearer ${T}", "basic  ${T}", "${T}", " ${T:-} ", "${A}${B:-}"])
+def test_a_variable_of_a_secret_may_have_a_scheme_before_it(value: str) -> None:
+    check_header("Authorization", value)
+    check_header("X-Team", f"blue {value} ${{C:-literal}}")
+
+
 def test_a_secret_stands_as_a_variable() -> None:
-    check_header("Authorization", "Bearer ${TOKEN}")
     headers, hidden = expand_headers({"Authorization": "Bearer ${TOKEN}", "X-A": "${B:-c}"}, {"TOKEN": "t1"})
     assert headers == {"Authorization": "Bearer t1", "X-A": "c"}
     assert {"t1", "Bearer t1"} <= hidden

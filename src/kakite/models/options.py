@@ -18,6 +18,11 @@ TEMPERATURE_HINT: Final = (
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
+_SECRET_VALUE: Final = re.compile(
+    r"[ \t]*(?:(?i:api-?key|basic|bearer|bot|digest|key|token)[ \t]+)?"
+    r"(?:\$\{[A-Za-z_][A-Za-z0-9_]*(?::-)?\})+[ \t]*"
+)
+"""A scheme of authentication, if any, and variables without defaults: all else may be a secret."""
 _OF_THE_CONNECTION: Final = frozenset(
     ("connection", "content-length", "content-type", "host", "te", "trailer", "transfer-encoding", "upgrade")
 )
@@ -64,8 +69,11 @@ def check_header(name: str, value: str) -> None:
     """
     if not _HEADER_NAME.fullmatch(name) or name.lower() in _OF_THE_CONNECTION:
         raise ValueError(f"`{name}` is no header that you can set")
-    if is_secret_name(name) and not _REFERENCE.search(value):
-        raise ValueError(f"the value of `{name}` is a secret: write ${{NAME}} for a variable that holds it")
+    if is_secret_name(name) and not _SECRET_VALUE.fullmatch(value):
+        raise ValueError(
+            f"the value of `{name}` is a secret: write ${{NAME}} for a variable that has it, without a "
+            "default, and nothing but a word such as `Bearer` before it"
+        )
     if not _HEADER_VALUE.fullmatch(value):
         raise ValueError(f"the value of `{name}` has characters that no header can have")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kakite.cli.settings import Settings, build_model_options, load_settings
+from kakite.cli.settings import ConfigError, Settings, build_model_options, check_flags, load_settings
 from kakite.models.options import choose_options
 from kakite_testing.fake_providers import run_scenario_server
 from tests.cli.program import kakite
@@ -62,6 +62,55 @@ def test_what_makes_no_sense_is_refused(given: tuple[str, ...], hidden: str, tmp
     assert outcome.code == 2
     assert "Traceback" not in outcome.stderr
     assert not hidden or hidden not in outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize("name", ["EXTRA_HEADERS", "EXTRA_BODY", "MODEL_OPTIONS", "HOOKS", "TEXT_EDITOR_MCP"])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "{'Authorization': 'Bearer ?'",
+        "{a: '?', b: [}",
+        "{a: *?}",
+        "{a: !? 1}",
+        "{a: !x!? 1}",
+        '{a: "?\\q"}',
+        "a: ?: ?",
+    ],
+)
+def test_what_is_no_yaml_is_told_without_what_stands_in_it(name: str, broken: str, tmp_path: Path) -> None:
+    text = broken.replace("?", SECRET)
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, **{f"KAKITE_{name}": text})
+    told = f"{caught.value.message} {caught.value.hint}"
+    assert caught.value.code == "bad_setting"
+    assert f"KAKITE_{name}" in told
+    assert SECRET not in told
+    with pytest.raises(ConfigError) as caught:
+        check_flags({name.lower(): text})
+    assert SECRET not in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    "said", ["{Authorization:Bearer ?}", "{'X-Key:?': 1}", "{'X-Key:?': a}", "{'X-Key?\\n': a}"]
+)
+def test_a_header_without_its_colon_is_told_without_what_stands_in_it(said: str, tmp_path: Path) -> None:
+    text = said.replace("?", SECRET)
+    patterns = f"{{'*': {{extra_headers: {text}}}}}"
+    for variable, value in (("KAKITE_EXTRA_HEADERS", text), ("KAKITE_MODEL_OPTIONS", patterns)):
+        with pytest.raises(ConfigError) as caught:
+            load(tmp_path, **{variable: value})
+        assert variable in caught.value.message
+        assert SECRET not in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_a_file_that_is_no_yaml_is_told_without_what_stands_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(f"extra_headers:\n  X-A: *{SECRET}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, KAKITE_CONFIG=str(file))
+    assert caught.value.code == "unreadable_config"
+    assert "line 2" in caught.value.message
+    assert SECRET not in caught.value.message
 
 
 def load(folder: Path, **variables: str) -> Settings:

@@ -67,7 +67,9 @@ def check_header(name: str, value: str) -> None:
     Raises:
         ValueError: the text says why.
     """
-    if not _HEADER_NAME.fullmatch(name) or name.lower() in _OF_THE_CONNECTION:
+    if not _HEADER_NAME.fullmatch(name):  # it may hold a secret: nothing of it is shown
+        raise ValueError("the name of a header has characters that no header can have, or is empty")
+    if name.lower() in _OF_THE_CONNECTION:
         raise ValueError(f"`{name}` is no header that you can set")
     if is_secret_name(name) and not _SECRET_VALUE.fullmatch(value):
         raise ValueError(

@@ -47,6 +47,7 @@ from pydantic_core import from_json
 
 from kakite.models import errors
 from kakite.models.catalog import suggest_model
+from kakite.models.clients import list_account_secrets
 from kakite.models.messages import (
     FAILED_PREFIX,
     Finish,
@@ -577,7 +578,7 @@ class RemoteModel:
         except _list_library_errors() as error:
             unreachable = classify_error(error) == errors.UNREACHABLE and self._address
             name = f"{self._name} at {self._address}" if unreachable else self._name
-            told = to_model_error(error, name, self._secrets)
+            told = to_model_error(error, name, (*self._secrets, *list_account_secrets(self._model)))
             told.hint = self._choose_hint(told)
             raise told from None
 

@@ -13,6 +13,7 @@ from tests.bounds import WITHIN
 from tests.models import wire
 from tests.models.wire import Answer, Asked, serving
 
+from kakite.models.errors import redact_secrets
 from kakite.models.messages import UserMessage
 from kakite.models.model import ModelConfigError, ModelError
 from kakite.models.options import ModelOptions, check_body, check_header, choose_options, expand_headers
@@ -133,7 +134,14 @@ def test_a_variable_of_a_secret_may_have_a_scheme_before_it(value: str) -> None:
 def test_a_secret_stands_as_a_variable() -> None:
     headers, hidden = expand_headers({"Authorization": "Bearer ${TOKEN}", "X-A": "${B:-c}"}, {"TOKEN": "t1"})
     assert headers == {"Authorization": "Bearer t1", "X-A": "c"}
-    assert {"t1", "Bearer t1"} <= hidden
+    assert hidden == {"Bearer t1"}
+
+
+@given(st.text("abcdefgh ", max_size=5), st.text("abcdefgh,-", max_size=12))
+def test_what_is_no_secret_is_hidden_nowhere(short: str, literal: str) -> None:
+    said = {"X-Debug": "${DEBUG}", "Accept-Language": literal, "X-Team": f"${{TEAM:-{literal}}}"}
+    assert expand_headers(said, {"DEBUG": short or "e"})[1] == frozenset()
+    assert redact_secrets("abcdefgh", [short, "a", "bc"]) == "abcdefgh"
 
 
 @pytest.mark.parametrize("value", ["a\nb", "☃", "\x00"])
@@ -168,12 +176,14 @@ def test_a_model_that_takes_no_temperature_is_told_before_anything_is_sent(optio
     assert "model_options" in caught.value.hint
 
 
-def test_a_provider_that_refuses_a_temperature_is_told_in_plain_words() -> None:
+@pytest.mark.parametrize("hidden", ["e", "temperature"])
+def test_a_provider_that_refuses_a_temperature_is_told_in_plain_words(hidden: str) -> None:
     said = "Unsupported value: 'temperature' does not support 0.5 with this model."
 
     async def main(url: str) -> ModelError:
-        options = [ModelOptions(temperature=0.5)]
-        model = open_model("openai:o3", base_url=url, environ=KEYS, max_retries=0, options=options)
+        options = [ModelOptions(temperature=0.5, headers={"X-Debug": "${DEBUG}"})]
+        environ = {**KEYS, "DEBUG": hidden}
+        model = open_model("openai:o3", base_url=url, environ=environ, max_retries=0, options=options)
         with pytest.raises(ModelError) as caught:
             await model.reply("", [UserMessage(text="Hello.")], [])
         return caught.value
@@ -182,5 +192,5 @@ def test_a_provider_that_refuses_a_temperature_is_told_in_plain_words() -> None:
         error = asyncio.run(asyncio.wait_for(main(f"{server.url}/v1"), WITHIN))
     assert server.asked[0].body["temperature"] == 0.5
     assert error.code == "model_rejected"
-    assert said in error.message
+    assert said.replace("temperature", "[key]" if hidden == "temperature" else "temperature") in error.message
     assert "--temperature" in error.hint

@@ -456,7 +456,7 @@ def test_a_long_message_is_cut() -> None:
 
 
 def test_the_longer_secret_goes_first() -> None:
-    assert errors.redact_secrets("abcdef abc", ["abc", "abcdef", ""]) == "[key] [key]"
+    assert errors.redact_secrets("abcdefgh abcdef", ["abcdef", "abcdefgh", ""]) == "[key] [key]"
 
 
 @given(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from kakite.models.model import ModelError
-from kakite.redaction import find_pattern_spans, replace_spans
+from kakite.redaction import SHORTEST_SECRET, find_pattern_spans, replace_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -137,9 +137,9 @@ def build_model_error(
 def redact_secrets(text: str, secrets: Iterable[str]) -> str:
     """Replace every secret in the text, however it is quoted, and what looks like one that is not known.
 
-    Longer ones go first: one may hold another.
+    Longer ones go first: one may hold another. One of less than six characters is none.
     """
-    written = {form for secret in filter(None, secrets) for form in _list_forms(secret)}
+    written = {form for each in secrets if len(each) >= SHORTEST_SECRET for form in _list_forms(each)}
     for secret in sorted(written, key=len, reverse=True):
         text = text.replace(secret, _HIDDEN)
     spans = [*find_pattern_spans(text), *(found.span(1) for found in _BEARER.finditer(text))]

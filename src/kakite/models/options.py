@@ -95,21 +95,25 @@ def expand_headers(
 ) -> tuple[dict[str, str], frozenset[str]]:
     """Return the headers with the values of their variables, and all that must not be shown.
 
+    That is what variables hold, and all of a header that is a secret by its name. Not what is shorter than
+    six characters: it would blank out half of an error.
+
     Raises:
         ModelConfigError: a variable is not set, or its value cannot be sent. No value is shown.
     """
     secrets: set[str] = set()
 
     def resolve(found: re.Match[str]) -> str:
-        value = environ.get(found[1]) or found[2]
-        if value is None:
+        if value := environ.get(found[1]):
+            secrets.add(value.strip())
+            return value
+        if found[2] is None:
             raise ModelConfigError(
                 f"the variable `{found[1]}`, which a header of the model's requests names, is not set",
                 hint=f"set {found[1]} in the environment, or write ${{{found[1]}:-}} if it may be empty",
                 code="model_unset_variable",
             )
-        secrets.add(value)
-        return value
+        return found[2]
 
     expanded = {name: _REFERENCE.sub(resolve, value).strip() for name, value in headers.items()}
     for name, value in expanded.items():
@@ -119,8 +123,8 @@ def expand_headers(
                 hint="a header's value is one line of ASCII characters",
                 code="model_bad_option",
             )
-    secrets |= {each for each in expanded.values() if len(each) >= SHORTEST_SECRET}
-    return expanded, frozenset(each.strip() for each in secrets if each.strip())
+    secrets |= {value for name, value in expanded.items() if is_secret_name(name)}
+    return expanded, frozenset(each for each in secrets if len(each) >= SHORTEST_SECRET)
 
 
 def _drop_headers(headers: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:

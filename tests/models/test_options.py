@@ -161,6 +161,46 @@ def test_a_variable_that_is_not_set_is_named_before_anything_is_sent() -> None:
         assert "NOT_SET" in caught.value.hint
 
 
+@pytest.mark.parametrize("header", ["Authorization", "authorization"])
+@pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic", "openrouter", "deepseek", "xai"])
+def test_an_authorization_of_one_s_own_stands_in_place_of_the_key(name: str, header: str) -> None:
+    spec = f"{name}:vendor/m"
+    options = [ModelOptions(headers={header: "Bearer ${GATEWAY}"})]
+    check_model(spec, environ={"GATEWAY": "a-token"}, options=options)
+    assert open_model(spec, environ={"GATEWAY": "a-token"}, options=options).name == spec
+    other = [ModelOptions(headers={"X-Authorization": "Bearer ${GATEWAY}"})]
+    with pytest.raises(ModelConfigError) as caught:
+        open_model(spec, environ={"GATEWAY": "a-token"}, options=other)
+    assert caught.value.code == "model_no_key"
+
+
+@pytest.mark.parametrize("spec", ["google:m", "vertex:m"])
+def test_it_does_not_where_the_key_has_another_place(spec: str) -> None:
+    options = [ModelOptions(headers={"Authorization": "Bearer ${GATEWAY}"})]
+    with pytest.raises(ModelConfigError) as caught:
+        check_model(spec, environ={"GATEWAY": "a-token"}, options=options)
+    assert caught.value.code == "model_no_key"
+
+
+@pytest.mark.parametrize("header", ["Authorization", "authorization"])
+@pytest.mark.parametrize(
+    ("spec", "variable"), [("openai:m", "OPENAI_BASE_URL"), ("anthropic:m", "ANTHROPIC_BASE_URL")]
+)
+def test_no_other_key_goes_along_with_it(spec: str, variable: str, header: str) -> None:
+    async def main(url: str) -> None:
+        options = [ModelOptions(headers={header: "Bearer ${GATEWAY}"})]
+        environ = {variable: url, "GATEWAY": "a-token"}
+        model = open_model(spec, environ=environ, max_retries=0, options=options)
+        with pytest.raises(ModelError):
+            await asyncio.wait_for(model.reply("", [UserMessage(text="Hello.")], []), WITHIN)
+
+    with serving(lambda _: wire.refuse(400, "no")) as server:
+        asyncio.run(main(server.url))
+    (asked,) = server.asked
+    assert asked.headers["authorization"] == "Bearer a-token"
+    assert "no-key-needed" not in "".join(asked.headers.values())
+
+
 @pytest.mark.parametrize("name", ["messages", "model", "tools", "stream"])
 def test_fields_that_kakite_makes_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):

@@ -58,10 +58,21 @@ def test_every_request_has_them_and_the_secret_is_stored_nowhere(tmp_path: Path)
     ],
 )
 def test_what_makes_no_sense_is_refused(given: tuple[str, ...], hidden: str, tmp_path: Path) -> None:
-    outcome = kakite("agent", "run", "t", "--repo", ".", "--model", "openai:m", *given, home=tmp_path)
+    remote = str(make_remote(tmp_path, {"a.py": "1\n"}))
+    outcome = kakite("agent", "run", "t", "--repo", remote, "--model", "openai:m", *given, home=tmp_path)
     assert outcome.code == 2
     assert "Traceback" not in outcome.stderr
+    assert f"`{given[0]}`" in outcome.stderr
     assert not hidden or hidden not in outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize("said", ["{X-A: '1', x-a: '2'}", ["X-A: 1", "x-a: 2"], ["X-A: 1", "X-A: 1"]])
+def test_a_header_is_said_once(said: str | list[str], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="X-A"):
+        check_flags({"extra_headers": said})
+    if isinstance(said, str):
+        with pytest.raises(ConfigError, match="X-A"):
+            load(tmp_path, KAKITE_EXTRA_HEADERS=said)
 
 
 @pytest.mark.parametrize("name", ["EXTRA_HEADERS", "EXTRA_BODY", "MODEL_OPTIONS", "HOOKS", "TEXT_EDITOR_MCP"])

@@ -144,6 +144,17 @@ def test_what_is_no_secret_is_hidden_nowhere(short: str, literal: str) -> None:
     assert redact_secrets("abcdefgh", [short, "a", "bc"]) == "abcdefgh"
 
 
+@given(st.lists(st.text("aAbB", min_size=1, max_size=2), unique=True))
+def test_a_header_is_spelt_in_one_way(names: list[str]) -> None:
+    headers = dict.fromkeys(names, "1")
+    if len({name.lower() for name in names}) == len(names):
+        assert expand_headers(headers, {})[0] == headers
+        return
+    with pytest.raises(ModelConfigError) as caught:
+        expand_headers(headers, {})
+    assert caught.value.code == "model_bad_option"
+
+
 @pytest.mark.parametrize("value", ["a\nb", "☃", "\x00"])
 def test_the_value_of_a_variable_is_refused_unseen(value: str) -> None:
     with pytest.raises(ModelConfigError) as caught:

@@ -184,10 +184,13 @@ class HookSettings(BaseModel):
 
 def _parse_headers(value: object) -> object:
     """Return the headers that a variable's text or a flag's lines stand for."""
+    from kakite.models.options import check_spelling
+
     if isinstance(value, (list, tuple)):
         lines = [str(line).partition(":") for line in cast("Sequence[object]", value)]
         if any(not colon for _, colon, _ in lines):
             raise ValueError("a header is written `NAME: VALUE`")
+        check_spelling(name.strip() for name, _, _ in lines)
         return {name.strip(): text.strip() for name, _, text in lines}
     found = _parse_names(value)
     texts = cast("dict[object, object]", found).values() if isinstance(found, dict) else ()
@@ -198,10 +201,11 @@ def _parse_headers(value: object) -> object:
 
 
 def _check_headers(headers: dict[str, str]) -> dict[str, str]:
-    from kakite.models.options import check_header
+    from kakite.models.options import check_header, check_spelling
 
     for name, value in headers.items():
         check_header(name, value)
+    check_spelling(headers)
     return headers
 
 
@@ -506,6 +510,10 @@ def build_model_options(settings: Settings, model: str = "") -> tuple[ModelOptio
     return (*by_pattern, own) if says_something else tuple(by_pattern)
 
 
+_FLAGS: Mapping[str, str] = {"extra_headers": "--header", "extra_body": "--body"}
+"""The flags of settings that have another name."""
+
+
 def check_flags(given: Mapping[str, object]) -> Settings:
     """Return the settings that flags name, checked one by one; all others are as nobody asked for them.
 
@@ -517,7 +525,8 @@ def check_flags(given: Mapping[str, object]) -> Settings:
             Settings.model_validate({name: value})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            raise ConfigError(f"`--{name.replace('_', '-')}`: {_format_reason(first['msg'])}") from error
+            flag = _FLAGS.get(name) or f"--{name.replace('_', '-')}"
+            raise ConfigError(f"`{flag}`: {_format_reason(first['msg'])}") from error
     return check_settings(given)
 
 

@@ -80,6 +80,19 @@ def check_header(name: str, value: str) -> None:
         raise ValueError(f"the value of `{name}` has characters that no header can have")
 
 
+def check_spelling(names: Iterable[str]) -> None:
+    """Refuse two headers of one name, which small and capital letters do not tell apart.
+
+    Raises:
+        ValueError: the text says which.
+    """
+    known: dict[str, str] = {}
+    for name in filter(_HEADER_NAME.fullmatch, names):
+        if before := known.get(name.lower()):
+            raise ValueError(f"`{before}` and `{name}` are one header: give it once")
+        known[name.lower()] = name
+
+
 def check_body(body: JsonObject) -> None:
     """Refuse fields that Kakite itself makes.
 
@@ -99,8 +112,17 @@ def expand_headers(
     six characters: it would blank out half of an error.
 
     Raises:
-        ModelConfigError: a variable is not set, or its value cannot be sent. No value is shown.
+        ModelConfigError: a variable is not set, or its value cannot be sent, or two headers have one name. No
+            value is shown.
     """
+    try:
+        check_spelling(headers)
+    except ValueError as error:
+        raise ModelConfigError(
+            str(error),
+            hint="names of headers are the same in small and capital letters",
+            code="model_bad_option",
+        ) from None
     secrets: set[str] = set()
 
     def resolve(found: re.Match[str]) -> str:

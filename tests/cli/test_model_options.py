@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from kakite.cli.debate.runner import load_participants
 from kakite.cli.settings import ConfigError, Settings, build_model_options, check_flags, load_settings
 from kakite.models.options import choose_options
 from kakite_testing.fake_providers import run_scenario_server
+from tests.bounds import WITHIN
 from tests.cli.program import kakite
 from tests.cli.test_agent_run import done, edit, plan, run_arguments, script
+from tests.models import wire
+from tests.models.wire import serving
 from tests.repositories import make_remote
 
 SECRET = "0f-the-gateway-only"
@@ -144,3 +149,24 @@ def test_what_is_said_for_one_provider_goes_to_no_other(tmp_path: Path) -> None:
     ours, other = choose_options("openai:m", options), choose_options("google:m", options)
     assert (ours.temperature, ours.headers, ours.body) == (0.1, {"X-A": "own"}, {"a": 1})
     assert (other.temperature, other.headers, other.body, other.effort) == (None, {}, {}, "low")
+
+
+@pytest.mark.slow
+def test_a_model_that_takes_part_in_a_debate_is_asked_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    patterns = "{'openai:*': {extra_headers: {X-Gateway: '${GATEWAY}'}, extra_body: {seed: 7}}}"
+    environ = {
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "KAKITE_DEBATE_PARTICIPANTS": "{third: {model: 'openai:gpt-5'}}",
+        "KAKITE_MODEL_OPTIONS": patterns,
+        "KAKITE_EFFORT": "low",
+        "GATEWAY": SECRET,
+    }
+    with serving(wire.stream_openai) as server:
+        (side,) = load_participants(["third"], {**environ, "OPENAI_BASE_URL": f"{server.url}/v1"})
+        asyncio.run(asyncio.wait_for(side.ask("Why?"), WITHIN))
+    (asked,) = server.asked
+    assert asked.headers["x-gateway"] == SECRET
+    assert (asked.body["seed"], asked.body["reasoning_effort"]) == (7, "low")

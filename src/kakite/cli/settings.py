@@ -510,6 +510,13 @@ def build_model_options(settings: Settings, model: str = "") -> tuple[ModelOptio
     return (*by_pattern, own) if says_something else tuple(by_pattern)
 
 
+def build_all_model_options(settings: Settings) -> tuple[ModelOptions, ...]:
+    """Return what is added to requests where no task says how much a model thinks, the stronger later."""
+    from kakite.models.options import ModelOptions
+
+    return (*build_model_options(settings), ModelOptions(effort=settings.effort))
+
+
 _FLAGS: Mapping[str, str] = {"extra_headers": "--header", "extra_body": "--body"}
 """The flags of settings that have another name."""
 

@@ -162,6 +162,16 @@ async def test_the_assistant_has_a_caret_like_a_person(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+async def test_the_model_is_asked_with_the_effort_of_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes(b"one\n")
+    async with speaking() as model:
+        said = {"KAKITE_MODEL": "openai:gpt-5", "KAKITE_BASE_URL": f"{model.url}/v1", "KAKITE_EFFORT": "low"}
+        async with serving(tmp_path, environ={**model.environ, **said}) as server, server.client() as http:
+            await asked(http, "a.md", message="x")
+    assert [each["reasoning_effort"] for each in model.requests] == ["low"]
+
+
+@pytest.mark.slow
 async def test_what_cannot_be_asked_is_told_before_anything_streams(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"one\n")
     async with serving(tmp_path) as server, server.client() as http:

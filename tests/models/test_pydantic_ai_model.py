@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import re
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -455,7 +456,28 @@ def test_a_long_message_is_cut() -> None:
 
 
 def test_the_longer_secret_goes_first() -> None:
-    assert errors.redact_secrets("abcdef abc", ["abc", "abcdef", ""]) == "[key] [key]"
+    assert errors.redact_secrets("abcdefgh abcdef", ["abcdef", "abcdefgh", ""]) == "[key] [key]"
+
+
+@given(
+    st.text("abcXYZ0189-_.", min_size=8, max_size=30).map(lambda text: f"{text}9"),
+    st.sampled_from(["{{'authorization': 'Bearer {}'}}", 'header "bearer {}"', "Bearer  {} is bad"]),
+)
+def test_a_token_that_nobody_has_told_is_hidden_by_what_stands_before_it(token: str, said: str) -> None:
+    told = errors.build_model_error(errors.AUTH, said.format(token)).message
+    assert told == re.sub("([Bb]earer +)@", r"\1[key]", said.format("@"))
+
+
+@pytest.mark.parametrize(
+    "said", ["use Bearer authentication.", "max_tokens: 128000 is too large", "the key is bad"]
+)
+def test_what_is_no_token_stays(said: str) -> None:
+    assert errors.build_model_error(errors.AUTH, said).message == said
+
+
+def test_a_key_is_hidden_by_its_look() -> None:
+    key = "sk-proj-" + "a1" * 12
+    assert errors.build_model_error(errors.AUTH, f"Incorrect key {key}.").message == "Incorrect key [key]."
 
 
 @given(st.integers(300, 599))

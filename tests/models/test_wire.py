@@ -183,9 +183,31 @@ async def test_a_refusal_has_its_code_and_shows_no_key(
             await model.reply("", [UserMessage(text="Hello.")], [], lambda _: None)
     assert (caught.value.code, caught.value.retryable) == (code, retryable)
     assert len(server.asked) == 1
-    hidden = "GOOGLE_CLOUD_PROJECT" in case.environ  # its token is nobody's variable
-    assert hidden or KEY not in f"{caught.value.message} {caught.value.hint}"
+    assert KEY not in f"{caught.value.message} {caught.value.hint}"
     assert "not with" in caught.value.message
+
+
+async def test_a_token_of_a_profile_of_aws_is_shown_by_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "credentials"
+    lines = (
+        "[p]",
+        "aws_access_key_id = AKIDNOBODY",
+        "aws_secret_access_key = s",
+        f"aws_session_token = {KEY}",
+    )
+    file.write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    environ = {"AWS_PROFILE": "p", "AWS_REGION": "eu-west-1"}
+    with serving(lambda _: wire.refuse(400, f"not with {KEY}")) as server:
+        model = open_model(CASES["bedrock"].spec, base_url=server.url, environ=environ, max_retries=0)
+        with pytest.raises(ModelError) as caught:
+            await model.reply("", [UserMessage(text="Hello.")], [], lambda _: None)
+    assert server.asked[0].headers["x-amz-security-token"] == KEY
+    assert "not with" in caught.value.message
+    assert KEY not in caught.value.message
 
 
 TEMPERATURE: dict[str, Callable[[Asked], object]] = {

@@ -164,7 +164,7 @@ def _build_issuer(settings: Settings) -> OidcIssuer | None:
 
 
 def _open_assistant(settings: Settings) -> Assistant:
-    from kakite.cli.settings import build_model_options
+    from kakite.cli.settings import build_all_model_options
     from kakite.collab.assistant.assistant import Assistant
     from kakite.models.model import ModelConfigError
     from kakite.models.providers import open_model
@@ -176,7 +176,7 @@ def _open_assistant(settings: Settings) -> Assistant:
             settings.model,
             base_url=settings.base_url or None,
             environ=os.environ,
-            options=build_model_options(settings),
+            options=build_all_model_options(settings),
         )
     except ModelConfigError as error:
         if error.code == "model_no_key":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -80,11 +81,7 @@ Count = Annotated[int | None, Field(ge=1)]
 
 def _parse_block(value: object) -> object:
     """Return the block that a variable's text stands for, or one that was written as a single word."""
-    if isinstance(value, str):
-        try:
-            value = yaml.safe_load(value)
-        except (yaml.YAMLError, RecursionError) as error:
-            raise ValueError(f"it is not YAML: {error}") from error
+    value = _parse_list(value)
     return {"enabled": value} if isinstance(value, bool) else value
 
 
@@ -95,7 +92,19 @@ def _parse_list(value: object) -> object:
     try:
         return yaml.safe_load(value)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"it is not YAML: {error}") from error
+        raise ValueError(f"it is not YAML: {_format_error(error)}") from error
+
+
+_QUOTED = re.compile(r"'(?!<)[^']{2,}'|\"[^\"]{2,}\"")
+"""What PyYAML repeats of a text, which may hold a key: not single characters, nor its own `'<scalar>'`."""
+
+
+def _format_error(error: Exception) -> str:
+    """Return what is wrong with a text. Nothing of the text is in it."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        why = error.problem or error.context or "it is not YAML"
+        return f"line {error.problem_mark.line + 1}: {_QUOTED.sub('…', why)}"
+    return str(error)
 
 
 def _parse_names(value: object) -> object:
@@ -175,19 +184,28 @@ class HookSettings(BaseModel):
 
 def _parse_headers(value: object) -> object:
     """Return the headers that a variable's text or a flag's lines stand for."""
+    from kakite.models.options import check_spelling
+
     if isinstance(value, (list, tuple)):
         lines = [str(line).partition(":") for line in cast("Sequence[object]", value)]
         if any(not colon for _, colon, _ in lines):
             raise ValueError("a header is written `NAME: VALUE`")
+        check_spelling(name.strip() for name, _, _ in lines)
         return {name.strip(): text.strip() for name, _, text in lines}
-    return _parse_names(value)
+    found = _parse_names(value)
+    texts = cast("dict[object, object]", found).values() if isinstance(found, dict) else ()
+    if not all(isinstance(text, str) for text in texts):
+        # Not pydantic's words: what lacks its blank behind the colon is a name, and may hold a key.
+        raise ValueError("a header is written `NAME: VALUE`, and its value is a text")
+    return cast("object", found)
 
 
 def _check_headers(headers: dict[str, str]) -> dict[str, str]:
-    from kakite.models.options import check_header
+    from kakite.models.options import check_header, check_spelling
 
     for name, value in headers.items():
         check_header(name, value)
+    check_spelling(headers)
     return headers
 
 
@@ -492,6 +510,17 @@ def build_model_options(settings: Settings, model: str = "") -> tuple[ModelOptio
     return (*by_pattern, own) if says_something else tuple(by_pattern)
 
 
+def build_all_model_options(settings: Settings) -> tuple[ModelOptions, ...]:
+    """Return what is added to requests where no task says how much a model thinks, the stronger later."""
+    from kakite.models.options import ModelOptions
+
+    return (*build_model_options(settings), ModelOptions(effort=settings.effort))
+
+
+_FLAGS: Mapping[str, str] = {"extra_headers": "--header", "extra_body": "--body"}
+"""The flags of settings that have another name."""
+
+
 def check_flags(given: Mapping[str, object]) -> Settings:
     """Return the settings that flags name, checked one by one; all others are as nobody asked for them.
 
@@ -503,7 +532,8 @@ def check_flags(given: Mapping[str, object]) -> Settings:
             Settings.model_validate({name: value})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            raise ConfigError(f"`--{name.replace('_', '-')}`: {_format_reason(first['msg'])}") from error
+            flag = _FLAGS.get(name) or f"--{name.replace('_', '-')}"
+            raise ConfigError(f"`{flag}`: {_format_reason(first['msg'])}") from error
     return check_settings(given)
 
 
@@ -554,13 +584,6 @@ def find_broken_files(environ: Mapping[str, str] = os.environ) -> Iterator[Confi
             _read_file(path, required=str(path) == named)
         except ConfigError as error:
             yield error
-
-
-def _format_error(error: Exception) -> str:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        why = error.problem or error.context or "it is not YAML"
-        return f"line {error.problem_mark.line + 1}: {why}"
-    return str(error)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from kakite.models.options import TEMPERATURE_HINT
 from kakite.models.registry import build_region_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
     from pydantic_ai.models import Model as ProviderModel
     from pydantic_ai.providers import Provider as ProviderClient
@@ -61,6 +61,21 @@ def open_provider_model(provider: Provider, name: str, access: ProviderAccess) -
     model = _open_model(provider, name, access)
     _check_sampling(model, access.options)
     return model
+
+
+def list_account_secrets(model: ProviderModel) -> Iterator[str]:
+    """Yield the tokens and keys of an account that the model's library itself has found or fetched."""
+    client = _read_fields(getattr(model, "client", None))
+    for owner in (client, *(_read_fields(client.get(name)) for name in ("_api_client", "_request_signer"))):
+        held = _read_fields(owner.get("credentials") or owner.get("_credentials"))
+        for name in ("token", "_token", "secret_key", "_secret_key"):
+            if isinstance(value := held.get(name), str):
+                yield value
+
+
+def _read_fields(value: object) -> Mapping[str, object]:
+    """Return an object's own fields. Not its properties: some of them fetch a token, or warn."""
+    return getattr(value, "__dict__", {})
 
 
 def _open_model(provider: Provider, name: str, access: ProviderAccess) -> ProviderModel:

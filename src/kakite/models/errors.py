@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from kakite.models.model import ModelError
+from kakite.redaction import SHORTEST_SECRET, find_pattern_spans, replace_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MAX_MESSAGE_LENGTH: Final = 2000
+_HIDDEN: Final = "[key]"
+_BEARER: Final = re.compile(r"\b(?i:bearer)[ \t]{1,8}((?=[\w.+/=~-]*[\d_+/=~])[\w.+/=~-]{8,})")
+"""A token behind its scheme. Words after it, as in "bearer authentication", are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +135,15 @@ def build_model_error(
 
 
 def redact_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Replace every secret in the text, however it is quoted: longer ones first, one may hold another."""
-    written = {form for secret in filter(None, secrets) for form in _list_forms(secret)}
+    """Replace every secret in the text, however it is quoted, and what looks like one that is not known.
+
+    Longer ones go first: one may hold another. One of less than six characters is none.
+    """
+    written = {form for each in secrets if len(each) >= SHORTEST_SECRET for form in _list_forms(each)}
     for secret in sorted(written, key=len, reverse=True):
-        text = re.sub(re.escape(secret), "[key]", text)
-    return text
+        text = text.replace(secret, _HIDDEN)
+    spans = [*find_pattern_spans(text), *(found.span(1) for found in _BEARER.finditer(text))]
+    return replace_spans(text, spans, lambda _: _HIDDEN)
 
 
 def _list_forms(secret: str) -> tuple[str, ...]:

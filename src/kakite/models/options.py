@@ -18,6 +18,11 @@ TEMPERATURE_HINT: Final = (
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
+_SECRET_VALUE: Final = re.compile(
+    r"[ \t]*(?:(?i:api-?key|basic|bearer|bot|digest|key|token)[ \t]+)?"
+    r"(?:\$\{[A-Za-z_][A-Za-z0-9_]*(?::-)?\})+[ \t]*"
+)
+"""A scheme of authentication, if any, and variables without defaults: all else may be a secret."""
 _OF_THE_CONNECTION: Final = frozenset(
     ("connection", "content-length", "content-type", "host", "te", "trailer", "transfer-encoding", "upgrade")
 )
@@ -62,12 +67,30 @@ def check_header(name: str, value: str) -> None:
     Raises:
         ValueError: the text says why.
     """
-    if not _HEADER_NAME.fullmatch(name) or name.lower() in _OF_THE_CONNECTION:
+    if not _HEADER_NAME.fullmatch(name):  # it may hold a secret: nothing of it is shown
+        raise ValueError("the name of a header has characters that no header can have, or is empty")
+    if name.lower() in _OF_THE_CONNECTION:
         raise ValueError(f"`{name}` is no header that you can set")
-    if is_secret_name(name) and not _REFERENCE.search(value):
-        raise ValueError(f"the value of `{name}` is a secret: write ${{NAME}} for a variable that holds it")
+    if is_secret_name(name) and not _SECRET_VALUE.fullmatch(value):
+        raise ValueError(
+            f"the value of `{name}` is a secret: write ${{NAME}} for a variable that has it, without a "
+            "default, and nothing but a word such as `Bearer` before it"
+        )
     if not _HEADER_VALUE.fullmatch(value):
         raise ValueError(f"the value of `{name}` has characters that no header can have")
+
+
+def check_spelling(names: Iterable[str]) -> None:
+    """Refuse two headers of one name, which small and capital letters do not tell apart.
+
+    Raises:
+        ValueError: the text says which.
+    """
+    known: dict[str, str] = {}
+    for name in filter(_HEADER_NAME.fullmatch, names):
+        if before := known.get(name.lower()):
+            raise ValueError(f"`{before}` and `{name}` are one header: give it once")
+        known[name.lower()] = name
 
 
 def check_body(body: JsonObject) -> None:
@@ -85,21 +108,34 @@ def expand_headers(
 ) -> tuple[dict[str, str], frozenset[str]]:
     """Return the headers with the values of their variables, and all that must not be shown.
 
+    That is what variables hold, and all of a header that is a secret by its name. Not what is shorter than
+    six characters: it would blank out half of an error.
+
     Raises:
-        ModelConfigError: a variable is not set, or its value cannot be sent. No value is shown.
+        ModelConfigError: a variable is not set, or its value cannot be sent, or two headers have one name. No
+            value is shown.
     """
+    try:
+        check_spelling(headers)
+    except ValueError as error:
+        raise ModelConfigError(
+            str(error),
+            hint="names of headers are the same in small and capital letters",
+            code="model_bad_option",
+        ) from None
     secrets: set[str] = set()
 
     def resolve(found: re.Match[str]) -> str:
-        value = environ.get(found[1]) or found[2]
-        if value is None:
+        if value := environ.get(found[1]):
+            secrets.add(value.strip())
+            return value
+        if found[2] is None:
             raise ModelConfigError(
                 f"the variable `{found[1]}`, which a header of the model's requests names, is not set",
                 hint=f"set {found[1]} in the environment, or write ${{{found[1]}:-}} if it may be empty",
                 code="model_unset_variable",
             )
-        secrets.add(value)
-        return value
+        return found[2]
 
     expanded = {name: _REFERENCE.sub(resolve, value).strip() for name, value in headers.items()}
     for name, value in expanded.items():
@@ -109,8 +145,8 @@ def expand_headers(
                 hint="a header's value is one line of ASCII characters",
                 code="model_bad_option",
             )
-    secrets |= {each for each in expanded.values() if len(each) >= SHORTEST_SECRET}
-    return expanded, frozenset(each.strip() for each in secrets if each.strip())
+    secrets |= {value for name, value in expanded.items() if is_secret_name(name)}
+    return expanded, frozenset(each for each in secrets if len(each) >= SHORTEST_SECRET)
 
 
 def _drop_headers(headers: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:

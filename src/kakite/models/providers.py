@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 DEFAULT_CONTEXT_WINDOW: Final = 128_000
 """Tokens that a model is taken to be able to take when nobody says how many."""
 _SELF_HOSTED: Final = frozenset({"ollama", "vllm"})
+_BEARER_LIBRARIES: Final = frozenset({"anthropic", "groq", "openai"})
+"""Those that send the key as `Authorization`."""
 
 
 def count_tokens(text: str) -> int:
@@ -91,7 +93,7 @@ def open_model(
     from kakite.models.pydantic_ai_model import RemoteModel
 
     access = ProviderAccess(
-        key=_find_key(provider, base_url, environ),
+        key=_find_key(provider, base_url, environ, headers),
         address=_find_address(provider, base_url, environ),
         environ=environ,
         timeout=timeout,
@@ -123,8 +125,8 @@ def check_model(
     """
     provider, _ = _parse_spec(spec)
     _check_library(provider)
-    _check_options(provider, choose_options(spec, options), environ)
-    _find_key(provider, base_url, environ)
+    headers, _ = _check_options(provider, choose_options(spec, options), environ)
+    _find_key(provider, base_url, environ, headers)
     _find_address(provider, base_url, environ)
 
 
@@ -179,15 +181,21 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _find_key(provider: Provider, base_url: str | None, environ: Mapping[str, str]) -> str:
-    """Return the key; empty: its library finds credentials where the environment says that they are."""
+def _find_key(
+    provider: Provider, base_url: str | None, environ: Mapping[str, str], headers: Iterable[str]
+) -> str:
+    """Return the key; empty: its library finds credentials where the environment says that they are.
+
+    ``headers`` are the names of what a person adds: an `Authorization` is sent in place of the key.
+    """
     variables = (*provider.variables, *provider.places)
     own_server = base_url or environ.get(provider.address_variable)
     found = next((name for name in variables if environ.get(name, "").strip()), "")
     if found:
         _check_aws(provider, found, environ)
         return "" if found in provider.places else environ[found].strip()
-    if (own_server and provider.variables) or not provider.needs_key:
+    own_header = provider.library in _BEARER_LIBRARIES and "authorization" in map(str.lower, headers)
+    if own_header or (own_server and provider.variables) or not provider.needs_key:
         return _PLACEHOLDER_KEY
     raise ModelConfigError(
         f"`{provider.name}` needs a key, and {_format_variables(variables)} not set",

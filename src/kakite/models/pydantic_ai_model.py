@@ -47,6 +47,7 @@ from pydantic_core import from_json
 
 from kakite.models import errors
 from kakite.models.catalog import suggest_model
+from kakite.models.clients import list_account_secrets
 from kakite.models.messages import (
     FAILED_PREFIX,
     Finish,
@@ -577,14 +578,17 @@ class RemoteModel:
         except _list_library_errors() as error:
             unreachable = classify_error(error) == errors.UNREACHABLE and self._address
             name = f"{self._name} at {self._address}" if unreachable else self._name
-            told = to_model_error(error, name, self._secrets)
-            told.hint = self._choose_hint(told)
+            told = to_model_error(error, name, (*self._secrets, *list_account_secrets(self._model)))
+            told.hint = self._choose_hint(told, _extract_message(error))
             raise told from None
 
-    def _choose_hint(self, told: ModelError) -> str:
-        """Return a hint that knows more of this model than the error's kind does."""
+    def _choose_hint(self, told: ModelError, said: str) -> str:
+        """Return a hint that knows more of this model than the error's kind does.
+
+        ``said`` is what the provider said, secrets and all: what is hidden of it gives a hint too.
+        """
         hint = told.hint
-        if told.code == errors.REJECTED.code and "temperature" in told.message.lower():
+        if told.code == errors.REJECTED.code and "temperature" in said.lower():
             return TEMPERATURE_HINT
         if told.code == errors.AUTH.code and self._name.startswith("vertex:"):
             return (

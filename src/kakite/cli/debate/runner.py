@@ -32,13 +32,14 @@ def load_participants(names: Sequence[str], environ: Mapping[str, str]) -> tuple
         ModelConfigError: there is no such model, or no key for it.
         ConfigError: the settings make no sense.
     """
-    from kakite.cli.settings import load_settings
+    from kakite.cli.settings import build_all_model_options, load_settings
     from kakite.debate.participants.factory import create_participant
 
     settings = load_settings({}, environ)
     known = settings.debate_participants
+    options = build_all_model_options(settings)
     return tuple(
-        create_participant(name, environ, known.get(name)) for name in names or settings.debate_sides
+        create_participant(name, environ, known.get(name), options) for name in names or settings.debate_sides
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
@@ -16,6 +16,7 @@ from kakite.debate.participants.cli_sandbox import CliAccess
 from kakite.debate.participants.output_parsers import OutputFormat
 from kakite.errors import UsageError
 from kakite.installation import get_extra_install_command
+from kakite.models.options import ModelOptions
 from kakite.sandbox.egress.policy import build_policy
 
 BUILT_IN: Mapping[str, Callable[..., CliParticipant]] = {"codex": create_codex, "claude": create_claude}
@@ -32,7 +33,10 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def create_participant(
-    name: str, environ: Mapping[str, str], settings: Mapping[str, object] | None = None
+    name: str,
+    environ: Mapping[str, str],
+    settings: Mapping[str, object] | None = None,
+    options: Iterable[ModelOptions] = (),
 ) -> Participant:
     """Return the participant with that name.
 
@@ -47,6 +51,8 @@ def create_participant(
     - ``timeout`` and ``silence``: seconds in all, and without output;
     - ``sandbox`` (yes or no): whether the program runs in a sandbox. Ours do, a ``command`` does not, unless
       that says so. ``hosts``: what it reaches in it; ``login``: the files of its login, below the home.
+
+    ``options`` are added to the requests to a model, of those whose pattern fits it.
 
     Raises:
         DebateError: ``bad_participant``.
@@ -68,7 +74,7 @@ def create_participant(
         made = RemoteParticipant(side=side, url=url, token=environ.get(TOKEN_VARIABLE, ""))
         return replace(made, time=_read_seconds(name, given, "timeout") or made.time)
     if model := _read_string(name, given, "model"):
-        return _create_model(name, model, given, environ)
+        return _create_model(name, model, given, environ, options)
     if command := _read_words(name, given, "acp"):
         return _create_acp(name, command, given, environ)
     return _create_cli(name, given, environ)
@@ -156,7 +162,11 @@ def _find_login(name: str, login: Sequence[str], home: Path) -> list[Path]:
 
 
 def _create_model(
-    name: str, model: str, given: Mapping[str, object], environ: Mapping[str, str]
+    name: str,
+    model: str,
+    given: Mapping[str, object],
+    environ: Mapping[str, str],
+    options: Iterable[ModelOptions],
 ) -> Participant:
     from kakite.debate.participants.model import ModelParticipant
     from kakite.models.providers import open_model
@@ -164,7 +174,7 @@ def _create_model(
     side = _build_info(name, given, environ)
     made = ModelParticipant(
         side=replace(side, aliases=(*side.aliases, *_collect_model_aliases(model.casefold()))),
-        model=open_model(model, environ=environ),
+        model=open_model(model, environ=environ, options=options),
     )
     return replace(made, time=_read_seconds(name, given, "timeout") or made.time)
 

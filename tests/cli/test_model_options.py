@@ -119,6 +119,19 @@ def test_a_header_without_its_colon_is_told_without_what_stands_in_it(said: str,
         assert SECRET not in f"{caught.value.message} {caught.value.hint}"
 
 
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("{a: b,\n c: d", "line 2: expected ',' or '}', but got '<stream end>'"),
+        ("a: *bcd", "line 1: found undefined alias …"),
+    ],
+)
+def test_the_reason_why_it_is_no_yaml_stays(broken: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, KAKITE_EXTRA_BODY=broken)
+    assert caught.value.message.endswith(reason)
+
+
 def test_a_file_that_is_no_yaml_is_told_without_what_stands_in_it(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(f"extra_headers:\n  X-A: *{SECRET}\n", encoding="utf-8")

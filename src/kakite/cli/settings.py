@@ -95,16 +95,21 @@ def _parse_list(value: object) -> object:
         raise ValueError(f"it is not YAML: {_format_error(error)}") from error
 
 
-_QUOTED = re.compile(r"'(?!<)[^']{2,}'|\"[^\"]{2,}\"")
-"""What PyYAML repeats of a text, which may hold a key: not single characters, nor its own `'<scalar>'`."""
+_QUOTED = re.compile(r"'(?P<said>[^']*)'|\"[^\"]*\"")
+"""What PyYAML's reasons quote: names of its own, single characters, or a piece of the text."""
 
 
 def _format_error(error: Exception) -> str:
     """Return what is wrong with a text. Nothing of the text is in it."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         why = error.problem or error.context or "it is not YAML"
-        return f"line {error.problem_mark.line + 1}: {_QUOTED.sub('…', why)}"
+        return f"line {error.problem_mark.line + 1}: {_QUOTED.sub(_hide_text, why)}"
     return str(error)
+
+
+def _hide_text(quoted: re.Match[str]) -> str:
+    said = quoted["said"] or ""
+    return quoted[0] if len(said) == 1 or said.startswith("<") else "…"
 
 
 def _parse_names(value: object) -> object:

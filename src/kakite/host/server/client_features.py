@@ -5,6 +5,7 @@ Both eras of the protocol end here: requests of the server, and results that ask
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict
 from urllib.parse import urlsplit
 
+import anyio
 import mcp_types as mcp
 from mcp.client.session import ClientRequestContext, ElicitationFnT, ListRootsFnT, SamplingFnT
 from pydantic import TypeAdapter, ValidationError
@@ -72,13 +74,15 @@ class Elicitor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PendingCall:
     """A call that waits for its server."""
 
     context: CallContext
     notes: list[str] = field(default_factory=list[str])
     """What is told beside its result."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when nobody waits for it any more."""
 
 
 Sampler = Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -121,7 +125,8 @@ def build_callbacks(
 ) -> Callbacks:
     """Return how the server's requests are answered; ``clock`` stands still meanwhile.
 
-    A person is asked only while a call is ``pending``: where they are whose call it is.
+    A person is asked only while a call is ``pending``, where they are whose call it is: the question ends
+    with the last of the calls that it may be about.
     """
     roots = _filter_roots(surroundings.roots, surroundings.project)
     elicit, sample = surroundings.elicit, surroundings.sample
@@ -170,7 +175,7 @@ def _build_elicitation_callback(
         caller = calls[0].context
         try:
             with clock.pause(), bind_call(session=caller.session, elicit=caller.elicit, relay=caller.relay):
-                return _to_elicit_result(asked, await ask_elicitor(elicitor, asked))
+                return _to_elicit_result(asked, await _ask_while_pending(elicitor, asked, calls))
         except CannotElicitError as error:
             for each in calls:
                 each.notes.append(f"{error.message}. {error.hint}")
@@ -179,6 +184,29 @@ def _build_elicitation_callback(
             )
 
     return elicit
+
+
+async def _ask_while_pending(
+    elicitor: Elicitor, asked: Elicitation, calls: Sequence[PendingCall]
+) -> ElicitationResult:
+    """Return what the person answers; as if they looked away once nobody waits for any of the calls.
+
+    Raises:
+        CannotElicitError: nobody can be asked so.
+    """
+    with anyio.CancelScope() as scope:
+        waiting = asyncio.create_task(_cancel_when_over(calls, scope))
+        try:
+            return await ask_elicitor(elicitor, asked)
+        finally:
+            waiting.cancel()
+    return ElicitationResult(action="cancel")
+
+
+async def _cancel_when_over(calls: Sequence[PendingCall], scope: anyio.CancelScope) -> None:
+    for each in calls:
+        await each.over.wait()
+    scope.cancel()
 
 
 async def ask_elicitor(elicitor: Elicitor | None, asked: Elicitation) -> ElicitationResult:

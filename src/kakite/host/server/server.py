@@ -22,7 +22,6 @@ from kakite.host.server.client_features import (
     CannotElicitError,
     Elicitation,
     HostContext,
-    PendingCall,
     ask_elicitor,
 )
 from kakite.host.server.connection import (
@@ -234,11 +233,10 @@ class Server:
             life = await self._get_ready_session()
             if life.client is None:
                 raise self._make_stopped_error()
-            pending = PendingCall(context=current_call())
-            life.calls.append(pending)
             try:
-                async with Deadline(self.entry.timeouts, self.clock, self._surroundings.clock):
-                    return await send(life.client)
+                with life.track_call():
+                    async with Deadline(self.entry.timeouts, self.clock, self._surroundings.clock):
+                        return await send(life.client)
             except TimeoutError as error:
                 told = f"the server `{self.name}` did not answer in time"
                 raise ServerError(told, code="call_timed_out") from error
@@ -251,8 +249,6 @@ class Server:
                 raise life.make_server_error(
                     describe_fault(life.link, error, self._surroundings.redaction), "server_failed"
                 ) from error
-            finally:
-                life.calls.remove(pending)
 
     def update_entry(self, entry: ServerEntry) -> None:
         """Take over what its entry says now of time-outs, tools and lifecycle. It goes on running."""
@@ -315,10 +311,9 @@ class Server:
             return wrong
         timeouts = self.entry.tool_timeouts.get(call.name, self.entry.timeouts)
         deadline = Deadline(timeouts, self.clock, self._surroundings.clock)
-        pending = PendingCall(context=current_call())
-        life.calls.append(pending)
         try:
-            result = await perform(client, offered, call, deadline, on_progress)
+            with life.track_call() as pending:
+                result = await perform(client, offered, call, deadline, on_progress)
         except ConnectionLostError as lost:
             if not life.is_lost(lost):
                 return make_refused_result(call, lost.message)
@@ -327,8 +322,6 @@ class Server:
         else:
             noted = _add_notes(result, pending.notes)
             return await self._show_visits(noted) if noted.code == "visit_required" else noted
-        finally:
-            life.calls.remove(pending)
         if again and _can_repeat(offered) and not life.enough:
             return await self._call_with_retry(call, on_progress, permit, again=False)
         return self._make_broken_result(call, life)

@@ -106,6 +106,17 @@ async def test_without_a_rule_and_a_person_nothing_is_read(mode: str, project: H
         assert told.value.data["code"] == "denied"
 
 
+@pytest.mark.parametrize("own", ["file:///notes/../secret.md", "file:///notes/%2e%2e/secret.md"])
+async def test_a_rule_for_a_part_lets_no_address_out_of_it(own: str, project: Hosted) -> None:
+    project.tell("left", tool("say"), **offer(**{URI: "of left", own: "secret"}))
+    project.host("rules", "add", "allow", "left__resources/read", "--when", "uri=file:///notes/*")
+    async with connect(project, None) as client:
+        with pytest.raises(MCPError) as told:
+            await client.read_resource(own.replace("file:///", "file://left//"))
+        assert told.value.data["code"] == "approval_required"
+        assert (await client.read_resource("file://left//notes/one.md")).contents
+
+
 async def test_what_is_read_is_text_from_outside(project: Hosted) -> None:
     await agree(project, **READABLE)
     project.host("rules", "add", "allow", "right__say")

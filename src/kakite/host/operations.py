@@ -16,7 +16,7 @@ from mcp import Client, MCPError
 from kakite.errors import KakiteError
 from kakite.host.clean_text import clean
 from kakite.host.consent.canonical import compute_entry_digest
-from kakite.host.resource_uris import add_label, assign_labels, split_label
+from kakite.host.resource_uris import READ_OPERATION, add_label, assign_labels, split_label
 from kakite.host.server.resources import list_resource_templates, list_resources, read_resource
 from kakite.host.server.server import ServerError
 from kakite.tools.arguments import ToolError, suggest_name, to_error_result
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kakite.host.host import Host
 
 _T = TypeVar("_T")
-READ = "resources/read"
 _LIST_TIMEOUT = 20.0
 """Seconds in which a server has to list what it offers; without an answer it offers nothing for now."""
 _MAX_REFUSAL = 2000  # characters
@@ -88,7 +87,7 @@ class HostOperations:
             return to_error_result(ToolError(error.message, hint=error.hint, code=error.code))
 
     async def _perform(self, operation: _Operation, arguments: JsonObject) -> ToolResult:
-        if operation.name == READ:
+        if operation.name == READ_OPERATION:
             uri = str(arguments["uri"])
             return await self.request(operation.server, lambda client: read_resource(client, uri))
         member = await self._require_server(operation.server)
@@ -123,7 +122,9 @@ class HostOperations:
 def _build_operations(entries: Iterable[ServerEntry], prompts: Iterable[GatedTool]) -> list[_Operation]:
     digests = {entry.name: compute_entry_digest(entry) for entry in entries if not entry.disabled}
     reads = [
-        _build_operation(entry.name, READ, _build_read_tool(trusted=entry.trusted), digests[entry.name])
+        _build_operation(
+            entry.name, READ_OPERATION, _build_read_tool(trusted=entry.trusted), digests[entry.name]
+        )
         for entry in entries
         if not entry.disabled
     ]
@@ -146,7 +147,9 @@ def _build_operation(server: str, name: str, tool: Tool, digest: str) -> _Operat
 def _build_read_tool(*, trusted: bool) -> Tool:
     effect: Effect = "read" if trusted else "execute"
     about = "Reads a resource of the server."
-    return Tool(name=READ, description=about, parameters=_READ_SCHEMA, effect=effect, open_world=True)
+    return Tool(
+        name=READ_OPERATION, description=about, parameters=_READ_SCHEMA, effect=effect, open_world=True
+    )
 
 
 class UnknownResourceError(KakiteError):
@@ -188,7 +191,7 @@ class HostResources:
                 f"there is no resource `{uri[:200]}`",
                 hint=f"behind the scheme stands a server: {suggest_name(label, labels)}",
             )
-        name = f"{labels[label]}__{READ}"
+        name = f"{labels[label]}__{READ_OPERATION}"
         result = await self._call(ToolCall(id=name, name=name, arguments={"uri": own}))
         if result.is_error:
             raise ServerError(result.text, code=result.code)

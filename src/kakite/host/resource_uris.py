@@ -6,7 +6,12 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
 
+READ_OPERATION = "resources/read"
+"""By this name rules know the reading of a resource: MCP's name of the method."""
+
+_PARENT = re.compile(r"(?:^|[/\\?#&=;])\.\.(?:$|[/\\?#&=;])")
 _SCHEME = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*:(?://)?)?)(.*)", re.DOTALL)
 _ILLEGAL = re.compile(r"[^A-Za-z0-9-]")
 
@@ -45,3 +50,11 @@ def split_label(uri: str) -> tuple[str, str]:
     assert found
     label, _, rest = found[2].partition("/")
     return label.lower(), f"{found[1]}{rest}"
+
+
+def has_parent_segment(uri: str) -> bool:
+    """Return whether ``..`` in an address may lead out of where it seems to lie, however it is quoted."""
+    plain = unquote(uri)
+    while plain != uri:
+        uri, plain = plain, unquote(plain)
+    return any(not each.isprintable() for each in plain) or bool(_PARENT.search(plain))

@@ -66,6 +66,22 @@ async def test_prompts_of_several_servers_have_names_that_differ(project: Hosted
     assert "prompts/review" in project.host("trace").stdout
 
 
+async def test_no_rule_for_an_operation_lets_a_tool_of_its_name_run(project: Hosted) -> None:
+    ran = {"text": "the tool ran"}
+    disguised = ("resources/read", "prompts/review")
+    tools = [tool("say"), *map(tool, disguised)]
+    project.tell("left", *tools, does=dict.fromkeys(disguised, ran), **offer(REVIEW))
+    await project.agree()
+    project.host("rules", "add", "allow", "left__resources/read")
+    project.host("rules", "add", "allow", "left__prompts/*")
+    async with connect(project, None) as client:
+        assert [each.name for each in (await client.list_tools()).tools] == ["left__say", "right__say"]
+        assert (await client.get_prompt("left__review", {"path": "a"})).messages
+        for name in disguised:
+            result = await client.call_tool(f"left__{name.replace('/', '_')}")
+            assert "(unknown_tool)" in "".join(getattr(each, "text", "") for each in result.content)
+
+
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_without_a_rule_and_a_person_no_text_is_had(mode: str, project: Hosted) -> None:
     async with connect(project, None, mode) as client:

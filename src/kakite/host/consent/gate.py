@@ -29,6 +29,7 @@ from kakite.host.server.tools import (
     ServerToolDefinition,
     get_prompt,
     is_included,
+    is_operation,
     parse_definition,
 )
 from kakite.tools.arguments import ToolError, to_error_result
@@ -324,7 +325,8 @@ class GatedServer:
         for at, raw in enumerate(known, 1):
             if is_included(str(raw.get("name", "")), self.entry):
                 definition = parse_definition(raw, trusted=self._trusted)
-                tools.append(self._build_tool(definition, ConsentGranted()))
+                if definition.prompt or not is_operation(definition.tool.name):
+                    tools.append(self._build_tool(definition, ConsentGranted()))
             if not at % BATCH_SIZE:
                 await asyncio.sleep(0)
         return tuple(tools)

@@ -317,7 +317,7 @@ class ServerSession:
 
     async def _list_tools(self, client: Client) -> None:
         at = self.changes
-        self._listed = await list_definitions(client, trusted=self.entry.trusted)
+        self._listed = await list_definitions(client, self.entry)
         self._filter_tools()
         self._listed_at = at
 

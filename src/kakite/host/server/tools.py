@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,11 +21,14 @@ from kakite.host.config.model import ServerEntry
 from kakite.host.consent.canonical import compute_definition_digest
 from kakite.host.convert import to_messages, to_meta, to_prompt_tool, to_result, to_tool
 from kakite.host.json_schema import Schema
+from kakite.host.resource_uris import READ_OPERATION
 from kakite.host.server.client_features import to_safe_url
 from kakite.host.server.deadlines import Deadline
 from kakite.tools.arguments import ToolError, suggest_name, to_error_result
 from kakite.tools.call_context import ProgressCallback
 from kakite.tools.toolset import META_EFFECT, JsonObject, Tool, ToolCall, ToolResult
+
+log = logging.getLogger(__name__)
 
 PAGES = 200
 """Of a list of tools: one that never ends must not fill the memory."""
@@ -75,8 +79,15 @@ class CompiledTool:
         return Schema(self.definition.output_schema or {})
 
 
-async def list_definitions(client: Client, *, trusted: bool) -> tuple[ServerToolDefinition, ...]:
+def is_operation(name: str) -> bool:
+    """Return whether rules take this name for an operation, such as ``resources/read``."""
+    return name == READ_OPERATION or name.startswith(PROMPT_PREFIX)
+
+
+async def list_definitions(client: Client, entry: ServerEntry) -> tuple[ServerToolDefinition, ...]:
     """Return the server's tools, then its prompts, all pages of them; none if it has none at all.
+
+    A tool with the name of an operation is left out: a rule for the one would allow the other.
 
     Raises:
         MCPError: the server did not list its tools.
@@ -84,15 +95,19 @@ async def list_definitions(client: Client, *, trusted: bool) -> tuple[ServerTool
     found: dict[str, ServerToolDefinition] = {}
     try:
         async for tool in iter_tools(client):
-            if tool.name not in found:
-                found[tool.name] = to_definition(tool, trusted=trusted)
+            if is_operation(tool.name):
+                log.warning(
+                    "the tool %r of `%s` is left out: an operation has that name", tool.name, entry.name
+                )
+            elif tool.name not in found:
+                found[tool.name] = to_definition(tool, trusted=entry.trusted)
                 if not len(found) % BATCH_SIZE:
                     await asyncio.sleep(0)
     except MCPError as error:
         if error.code != mcp.METHOD_NOT_FOUND:
             raise
     for prompt in await _list_prompts(client):
-        definition = to_prompt_definition(prompt, trusted=trusted)
+        definition = to_prompt_definition(prompt, trusted=entry.trusted)
         found.setdefault(definition.tool.name, definition)
     return tuple(found.values())
 

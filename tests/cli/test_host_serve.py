@@ -216,6 +216,36 @@ async def test_what_a_server_asks_reaches_the_client_with_its_name(
     assert asked.requested_schema["properties"]["branch"]["description"] == "itsname"
 
 
+def build_form(name: str, **about: Any) -> dict[str, Any]:
+    properties = {name: {"type": "string", **about}}
+    return {"message": "Which?", "requestedSchema": {"type": "object", "properties": properties}}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        build_form("a\x1b[2J"),
+        build_form("a\nb"),
+        build_form("a", enum=["b\u202e"]),
+        build_form("a", oneOf=[{"const": "b\x07", "title": "b"}]),
+    ],
+)
+async def test_a_form_with_what_nobody_sees_is_not_shown(form: dict[str, Any], project: Hosted) -> None:
+    await ask_with(project, form)
+    answer = Answer("accept")
+    async with connect(project, answer) as client:
+        assert json.loads(text(await client.call_tool("asks__ask", {}))) == {"action": "cancel"}
+    assert answer.asked == []
+
+
+async def test_the_words_for_the_choices_of_a_form_are_clean(project: Hosted) -> None:
+    await ask_with(project, build_form("a", enum=["x", "y"], enumNames=["X\x1b[2J\u202e", "Y"]))
+    answer = Answer("accept", a="x")
+    async with connect(project, answer) as client:
+        assert json.loads(text(await client.call_tool("asks__ask", {})))["action"] == "accept"
+    assert answer.asked[0].requested_schema["properties"]["a"]["enumNames"] == ["X", "Y"]
+
+
 class Absent:
     """Leaves the first form open until it is withdrawn, and declines every other."""
 

@@ -66,6 +66,15 @@ async def test_prompts_of_several_servers_have_names_that_differ(project: Hosted
     assert "prompts/review" in project.host("trace").stdout
 
 
+async def test_a_prompt_with_an_argument_that_nobody_would_see_is_not_listed(project: Hosted) -> None:
+    hidden = {"name": "hidden", "arguments": [{"name": "a\x1b[2J\nb"}]}
+    tell(project, "left", REVIEW, hidden)
+    await project.agree()
+    async with connect(project, None) as client:
+        listed = [each.name for each in (await client.list_prompts()).prompts]
+    assert listed == ["left__review", "right__review"]
+
+
 async def test_no_rule_for_an_operation_lets_a_tool_of_its_name_run(project: Hosted) -> None:
     ran = {"text": "the tool ran"}
     disguised = ("resources/read", "prompts/review")

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from mcp import Client, MCPError
+from mcp import Client
 
 from kakite.errors import KakiteError
-from kakite.host.clean_text import clean
+from kakite.host.clean_text import is_clean_line
 from kakite.host.consent.canonical import compute_entry_digest
 from kakite.host.resource_uris import READ_OPERATION, add_label, assign_labels, split_label
 from kakite.host.server.resources import list_resource_templates, list_resources, read_resource
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _LIST_TIMEOUT = 20.0
 """Seconds in which a server has to list what it offers; without an answer it offers nothing for now."""
-_MAX_REFUSAL = 2000  # characters
 _READ_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {"uri": {"type": "string", "description": "the server's own address"}},
@@ -79,10 +78,6 @@ class HostOperations:
             return await self._host.call(call)
         try:
             return await self._perform(operation, call.arguments)
-        except MCPError as error:
-            told = clean(error.message, _MAX_REFUSAL)
-            refused = f"the server `{operation.server}` refused: {told}"
-            return to_error_result(ToolError(refused, code="call_refused"))
         except KakiteError as error:
             return to_error_result(ToolError(error.message, hint=error.hint, code=error.code))
 
@@ -97,8 +92,7 @@ class HostOperations:
         """Send a server what is no call of a tool.
 
         Raises:
-            KakiteError: it may not be used, cannot be started, or does not answer.
-            MCPError: it says no.
+            KakiteError: it may not be used, cannot be started, does not answer, or says no.
         """
         return await (await self._require_server(server)).request(send)
 
@@ -219,7 +213,7 @@ class HostResources:
         try:
             async with asyncio.timeout(_LIST_TIMEOUT):
                 return await self._operations.request(server, list_of)
-        except (KakiteError, MCPError, TimeoutError):
+        except (KakiteError, TimeoutError):
             return ()
 
 
@@ -238,9 +232,13 @@ class HostPrompts:
         self._call = call
 
     async def list_prompts(self) -> tuple[JsonObject, ...]:
-        """Return them as MCP has them, with clean texts."""
+        """Return them as MCP has them, with clean texts. One with unclean names of arguments is left out."""
         prompts = await self._host.list_accepted_prompts()
-        return tuple(_to_prompt_json(name, each.definition.tool) for name, each in prompts.items())
+        return tuple(
+            _to_prompt_json(name, each.definition.tool)
+            for name, each in prompts.items()
+            if all(map(is_clean_line, each.definition.tool.parameters["properties"]))
+        )
 
     async def get(self, name: str, arguments: Mapping[str, str]) -> list[JsonObject]:
         """Return the ``messages`` of a prompt as MCP has them, if a rule or the person allows it.

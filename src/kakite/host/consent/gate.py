@@ -232,8 +232,7 @@ class GatedServer:
         """Return the text of a prompt, by its name among the definitions, if that is what was accepted.
 
         Raises:
-            KakiteError: the server may not be used, cannot be started, or does not answer.
-            MCPError: it says no.
+            KakiteError: the server may not be used, cannot be started, does not answer, or says no.
         """
         if not isinstance(self.consent_state, ConsentGranted):
             raise self._make_not_accepted_error()
@@ -250,8 +249,7 @@ class GatedServer:
         """Send it what is no call of a tool, if the person accepted it.
 
         Raises:
-            KakiteError: they did not; or it cannot be started, or does not answer.
-            MCPError: it says no.
+            KakiteError: they did not; or it cannot be started, does not answer, or says no.
         """
         if not isinstance(self.consent_state, ConsentGranted):
             raise self._make_not_accepted_error()

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -19,7 +19,7 @@ from mcp.client.session import ClientRequestContext, ElicitationFnT, ListRootsFn
 from pydantic import TypeAdapter, ValidationError
 
 from kakite.errors import KakiteError
-from kakite.host.clean_text import clean
+from kakite.host.clean_text import clean, has_control_characters, is_clean_line
 from kakite.host.json_schema import Schema, apply_defaults
 from kakite.host.oauth.authorization_flow import LoginPageOpener
 from kakite.host.server.deadlines import PausableClock
@@ -169,8 +169,8 @@ def _build_elicitation_callback(
             log.warning("the server `%s` asked a person something %s: cancelled", server, why)
             return mcp.ElicitResult(action="cancel")
         asked = _parse_elicitation(server, params)
-        if asked.schema is None and not asked.url:
-            log.warning("the server `%s` wants an address visited that cannot be opened: cancelled", server)
+        if problem := _find_problem(asked):
+            log.warning("the server `%s` %s: cancelled", server, problem)
             return mcp.ElicitResult(action="cancel")
         caller = calls[0].context
         try:
@@ -231,6 +231,30 @@ def _parse_elicitation(server: str, params: mcp.ElicitRequestParams) -> Elicitat
     if isinstance(params, mcp.ElicitRequestURLParams):
         return Elicitation(server=server, message=message, url=to_safe_url(params.url))
     return Elicitation(server=server, message=message, schema=params.requested_schema)
+
+
+def _find_problem(asked: Elicitation) -> str:
+    """Return why a person cannot be shown what is asked as it is; empty if they can."""
+    if asked.schema is None:
+        return "" if asked.url else "wants an address visited that cannot be opened"
+    properties: object = asked.schema.get("properties")
+    for name, about in (cast("JsonObject", properties) if isinstance(properties, dict) else {}).items():
+        values = _list_values(about)
+        if not is_clean_line(name) or any(has_control_characters(str(each)) for each in values):
+            return "asks by a form whose names or values have characters that nobody sees"
+    return ""
+
+
+def _list_values(about: Any) -> list[Any]:
+    """Return the values that the schema of a form's property, or of its items, lets a person choose from."""
+    if isinstance(about, list):
+        return [value for each in cast("list[Any]", about) for value in _list_values(each)]
+    if not isinstance(about, dict):
+        return []
+    told = cast("JsonObject", about)
+    listed = told.get("enum")
+    own = [*(cast("list[Any]", listed) if isinstance(listed, list) else ()), told.get("const", "")]
+    return own + [value for key in ("oneOf", "anyOf", "items") for value in _list_values(told.get(key))]
 
 
 def to_safe_url(url: str) -> str:

@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 
 from mcp import Client, MCPError
 
+from kakite.host.clean_text import clean_and_redact
 from kakite.host.config.model import HttpServer, ServerEntry
 from kakite.host.oauth.provider import create_auth, get_login_folder
 from kakite.host.server.client_features import (
@@ -36,6 +37,7 @@ from kakite.host.server.deadlines import Deadline, PausableClock
 from kakite.host.server.session import ServerSession
 from kakite.host.server.stderr_log import StderrLog, get_log_file
 from kakite.host.server.tools import (
+    MAX_MESSAGE_CHARS,
     CompiledTool,
     ConnectionLostError,
     ServerToolDefinition,
@@ -226,8 +228,7 @@ class Server:
         """Send what is no call of a tool, within the times of a call, and return the answer.
 
         Raises:
-            ServerError: it could not be started, ended, or did not answer in time.
-            MCPError: it says no.
+            ServerError: it could not be started, ended, did not answer in time, or says no.
         """
         with self._track_use():
             life = await self._get_ready_session()
@@ -244,11 +245,14 @@ class Server:
                 told = f"the server `{self.name}` answered what is not of the protocol"
                 raise ServerError(told, code="invalid_result") from error
             except CONNECTION_ERRORS as error:
-                if isinstance(error, MCPError) and not life.is_lost(ConnectionLostError(error.message)):
-                    raise
-                raise life.make_server_error(
-                    describe_fault(life.link, error, self._surroundings.redaction), "server_failed"
-                ) from error
+                raise self._make_request_error(life, error) from error
+
+    def _make_request_error(self, life: ServerSession, error: BaseException) -> ServerError:
+        redaction = self._surroundings.redaction
+        if isinstance(error, MCPError) and not life.is_lost(ConnectionLostError(error.message)):
+            said = clean_and_redact(error.message, redaction, MAX_MESSAGE_CHARS)
+            return ServerError(f"the server `{self.name}` refused: {said}", code="call_refused")
+        return life.make_server_error(describe_fault(life.link, error, redaction), "server_failed")
 
     def update_entry(self, entry: ServerEntry) -> None:
         """Take over what its entry says now of time-outs, tools and lifecycle. It goes on running."""
@@ -313,10 +317,13 @@ class Server:
         deadline = Deadline(timeouts, self.clock, self._surroundings.clock)
         try:
             with life.track_call() as pending:
-                result = await perform(client, offered, call, deadline, on_progress)
+                result = await perform(
+                    client, offered, call, deadline, on_progress, self._surroundings.redaction
+                )
         except ConnectionLostError as lost:
             if not life.is_lost(lost):
-                return make_refused_result(call, lost.message)
+                said = clean_and_redact(lost.message, self._surroundings.redaction, MAX_MESSAGE_CHARS)
+                return make_refused_result(call, said)
             life.mark_lost("closed the connection")
             await life.over.wait()
         else:

@@ -13,13 +13,15 @@ READ_OPERATION = "resources/read"
 
 _PARENT = re.compile(r"(?:^|[/\\?#&=;])\.\.(?:$|[/\\?#&=;])")
 _SCHEME = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*:(?://)?)?)(.*)", re.DOTALL)
+_HASHED = re.compile(r"-[0-9a-f]{8}\Z")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9-]")
 
 
 def assign_labels(servers: Iterable[str]) -> Mapping[str, str]:
     """Return the server by the label that stands for it in addresses: lower-case letters, digits, dashes.
 
-    It is the server's name where that says just this server; else it ends with digits of a hash of the name.
+    It is the server's name where that says just this server, and does not look like one that ends with digits
+    of a hash; else it ends with those of a hash of the name.
     """
     names = list(dict.fromkeys(servers))
     often = Counter(map(_make_label, names))
@@ -32,7 +34,7 @@ def _make_label(name: str) -> str:
 
 def _make_unique_label(name: str, often: Counter[str]) -> str:
     label = _make_label(name)
-    if often[label] == 1 and label == name.lower():
+    if often[label] == 1 and label == name.lower() and not _HASHED.search(label):
         return label
     return f"{label}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
 

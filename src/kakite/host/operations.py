@@ -255,8 +255,22 @@ class HostPrompts:
         result = await self._call(ToolCall(id=operation, name=operation, arguments=dict(arguments)))
         if result.is_error:
             raise ServerError(result.text, code=result.code)
-        messages: list[JsonObject] = result.details["messages"]
-        return messages
+        labels = assign_labels(entry.name for entry in self._host.entries)
+        label = next(each for each, server in labels.items() if server == found.server)
+        return [_label_resources(each, label) for each in result.details["messages"]]
+
+
+def _label_resources(message: JsonObject, label: str) -> JsonObject:
+    """Return a message whose links and resources have the addresses by which ``HostResources`` knows them."""
+    content: JsonObject = message["content"]
+    match content:
+        case {"type": "resource_link", "uri": str(uri)}:
+            return {**message, "content": {**content, "uri": add_label(label, uri)}}
+        case {"type": "resource", "resource": {"uri": str(uri)}}:
+            held = {**content["resource"], "uri": add_label(label, uri)}
+            return {**message, "content": {**content, "resource": held}}
+        case _:
+            return message
 
 
 def _to_prompt_json(name: str, tool: Tool) -> JsonObject:

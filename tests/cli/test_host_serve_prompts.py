@@ -11,7 +11,7 @@ import pytest
 from mcp import MCPError
 
 from tests.cli.hosted import Hosted
-from tests.cli.test_host_serve import Person, connect
+from tests.cli.test_host_serve import Answer, Person, connect
 from tests.cli.test_host_serve_resources import EVERYTHING
 from tests.host.project import tool
 
@@ -84,6 +84,27 @@ async def test_resources_in_a_prompt_can_be_read_by_their_addresses(project: Hos
         for each in (first.content.uri, second.content.resource.uri):
             (found,) = (await client.read_resource(each)).contents
             assert getattr(found, "text", "") == "hello"
+
+
+async def test_where_a_server_can_ask_nobody_the_client_is_told_why(project: Hosted) -> None:
+    uri = "file:///a.md"
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    form = {"message": "Which branch?", "requestedSchema": schema}
+    more: dict[str, Any] = {"asks": form, "refuses": "nobody said yes", "resources": {uri: "hello"}}
+    project.tell("left", tool("say"), **{**offer(REVIEW), **more})
+    rules = [{"allow": name, "after_outside": "any"} for name in ("prompts/*", "resources/read")]
+    project.write({"left": {**project.entry("left"), "rules": rules}})
+    await project.agree()
+    async with connect(project, None) as client:
+        for ask in (
+            lambda: client.get_prompt("left__review", {"path": "a"}),
+            lambda: client.read_resource("file://left//a.md"),
+        ):
+            with pytest.raises(MCPError, match="nobody said yes") as told:
+                await ask()
+            assert "`left` wants to ask the person something" in str(told.value)
+    async with connect(project, Answer("accept")) as client:
+        assert (await client.read_resource("file://left//a.md")).contents
 
 
 async def test_a_prompt_with_an_argument_that_nobody_would_see_is_not_listed(project: Hosted) -> None:

@@ -9,7 +9,8 @@ a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what 
 ``{"die": true}``, ``{"refuse": error}``, ``{"write": {file: text}, "changed": bool}``; without: the
 arguments come back as JSON.
 ``capabilities``: besides tools. ``answers``: results by method. ``resources``: texts by address.
-``refuses``: what the error of all other methods says.
+``refuses``: what the error of all other methods says. ``asks``: parameters of what is asked of a
+person before a resource is read or a prompt is had; these are refused unless the answer is yes.
 """
 
 from __future__ import annotations
@@ -63,6 +64,9 @@ ASKS = {"elicit": "elicitation/create", "sample": "sampling/createMessage"}
 def other(method: str, params: JsonObject) -> JsonObject | None:
     told = script()
     answers: JsonObject = {"ping": {}, **told.get("answers", {})}
+    asks = "asks" in told and method in {"resources/read", "prompts/get"}
+    if asks and '"accept"' not in asked(ASKS["elicit"], told["asks"]):
+        return None
     if method == "resources/read" and params["uri"] in told.get("resources", {}):
         return {"contents": [{"uri": params["uri"], "text": told["resources"][params["uri"]]}]}
     return answers.get(method)

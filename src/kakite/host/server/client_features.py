@@ -79,8 +79,8 @@ class PendingCall:
     """A call that waits for its server."""
 
     context: CallContext
-    notes: list[str] = field(default_factory=list[str])
-    """What is told beside its result."""
+    unasked: list[CannotElicitError] = field(default_factory=list["CannotElicitError"])
+    """Why the server could ask nobody: told with its result."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when nobody waits for it any more."""
 
@@ -178,7 +178,7 @@ def _build_elicitation_callback(
                 return _to_elicit_result(asked, await _ask_while_pending(elicitor, asked, calls))
         except CannotElicitError as error:
             for each in calls:
-                each.notes.append(f"{error.message}. {error.hint}")
+                each.unasked.append(error)
             return mcp.ErrorData(
                 code=mcp.INVALID_REQUEST, message=f"Elicitation not supported: {error.message}"
             )

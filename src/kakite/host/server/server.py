@@ -23,6 +23,7 @@ from kakite.host.server.client_features import (
     CannotElicitError,
     Elicitation,
     HostContext,
+    PendingCall,
     ask_elicitor,
 )
 from kakite.host.server.connection import (
@@ -234,24 +235,28 @@ class Server:
             life = await self._get_ready_session()
             if life.client is None:
                 raise self._make_stopped_error()
-            try:
-                with life.track_call():
+            with life.track_call() as pending:
+                try:
                     async with Deadline(self.entry.timeouts, self.clock, self._surroundings.clock):
                         return await send(life.client)
-            except TimeoutError as error:
-                told = f"the server `{self.name}` did not answer in time"
-                raise ServerError(told, code="call_timed_out") from error
-            except ValueError as error:
-                told = f"the server `{self.name}` answered what is not of the protocol"
-                raise ServerError(told, code="invalid_result") from error
-            except CONNECTION_ERRORS as error:
-                raise self._make_request_error(life, error) from error
+                except TimeoutError as error:
+                    told = f"the server `{self.name}` did not answer in time"
+                    raise ServerError(told, code="call_timed_out") from error
+                except ValueError as error:
+                    told = f"the server `{self.name}` answered what is not of the protocol"
+                    raise ServerError(told, code="invalid_result") from error
+                except CONNECTION_ERRORS as error:
+                    raise self._make_request_error(life, error, pending) from error
 
-    def _make_request_error(self, life: ServerSession, error: BaseException) -> ServerError:
+    def _make_request_error(
+        self, life: ServerSession, error: BaseException, pending: PendingCall
+    ) -> ServerError:
         redaction = self._surroundings.redaction
         if isinstance(error, MCPError) and not life.is_lost(ConnectionLostError(error.message)):
             said = clean_and_redact(error.message, redaction, MAX_MESSAGE_CHARS)
-            return ServerError(f"the server `{self.name}` refused: {said}", code="call_refused")
+            unasked = dict.fromkeys(each.message for each in pending.unasked)
+            hint = f"{'; '.join(unasked)}. Use a client that can ask the person" if unasked else ""
+            return ServerError(f"the server `{self.name}` refused: {said}", hint=hint, code="call_refused")
         return life.make_server_error(describe_fault(life.link, error, redaction), "server_failed")
 
     def update_entry(self, entry: ServerEntry) -> None:
@@ -327,7 +332,7 @@ class Server:
             life.mark_lost("closed the connection")
             await life.over.wait()
         else:
-            noted = _add_notes(result, pending.notes)
+            noted = _add_notes(result, (f"{each.message}. {each.hint}" for each in pending.unasked))
             return await self._show_visits(noted) if noted.code == "visit_required" else noted
         if again and _can_repeat(offered) and not life.enough:
             return await self._call_with_retry(call, on_progress, permit, again=False)

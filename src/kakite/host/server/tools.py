@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -107,18 +106,19 @@ async def list_definitions(client: Client, entry: ServerEntry) -> tuple[ServerTo
     except MCPError as error:
         if error.code != mcp.METHOD_NOT_FOUND:
             raise
-    for prompt in await _list_prompts(client):
+    for prompt in await _list_prompts(client, entry.name):
         definition = to_prompt_definition(prompt, trusted=entry.trusted)
         found.setdefault(definition.tool.name, definition)
     return tuple(found.values())
 
 
-async def _list_prompts(client: Client) -> list[mcp.Prompt]:
+async def _list_prompts(client: Client, server: str) -> list[mcp.Prompt]:
+    """Return the prompts; where it does not list them, the log says so: its tools are there all the same."""
     found: list[mcp.Prompt] = []
     cursor: str | None = None
     if client.server_capabilities.prompts is None:
         return found
-    with suppress(MCPError, TimeoutError, ValueError):  # its tools are there all the same
+    try:
         async with asyncio.timeout(_PROMPTS_TIMEOUT):
             for _ in range(PAGES):
                 page = await client.list_prompts(cursor=cursor)
@@ -126,6 +126,15 @@ async def _list_prompts(client: Client) -> list[mcp.Prompt]:
                 cursor = page.next_cursor
                 if cursor is None:
                     break
+    except TimeoutError:
+        told = f"no answer within {_PROMPTS_TIMEOUT:g} s"
+        log.warning("the server `%s` did not list its prompts: %s", server, told)
+    except MCPError:
+        log.warning("the server `%s` did not list its prompts: %s", server, "it refused")
+    except ValueError:
+        log.warning(
+            "the server `%s` did not list its prompts: %s", server, "its answer is not of the protocol"
+        )
     return found
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,9 @@ class Person:
         return mcp_types.ElicitResult(action="accept", content={"answer": chosen, **self.more})
 
 
-def connect(project: Hosted, person: Person | Answer | None, mode: Any = "legacy", **more: Any) -> Client:
+def connect(
+    project: Hosted, person: Person | Answer | Absent | None, mode: Any = "legacy", **more: Any
+) -> Client:
     command, *arguments = argv("host", "serve", "--project", str(project.folder))
     parameters = StdioServerParameters(
         command=command, args=arguments, env=environment(project.home), cwd=project.folder
@@ -213,6 +216,69 @@ async def test_what_a_server_asks_reaches_the_client_with_its_name(
     assert asked.requested_schema["properties"]["branch"]["description"] == "itsname"
 
 
+def build_form(name: str, **about: Any) -> dict[str, Any]:
+    properties = {name: {"type": "string", **about}}
+    return {"message": "Which?", "requestedSchema": {"type": "object", "properties": properties}}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        build_form("a\x1b[2J"),
+        build_form("a\nb"),
+        build_form("a", enum=["b\u202e"]),
+        build_form("a", oneOf=[{"const": "b\x07", "title": "b"}]),
+    ],
+)
+async def test_a_form_with_what_nobody_sees_is_not_shown(form: dict[str, Any], project: Hosted) -> None:
+    await ask_with(project, form)
+    answer = Answer("accept")
+    async with connect(project, answer) as client:
+        assert json.loads(text(await client.call_tool("asks__ask", {}))) == {"action": "cancel"}
+    assert answer.asked == []
+
+
+async def test_the_words_for_the_choices_of_a_form_are_clean(project: Hosted) -> None:
+    await ask_with(project, build_form("a", enum=["x", "y"], enumNames=["X\x1b[2J\u202e", "Y"]))
+    answer = Answer("accept", a="x")
+    async with connect(project, answer) as client:
+        assert json.loads(text(await client.call_tool("asks__ask", {})))["action"] == "accept"
+    assert answer.asked[0].requested_schema["properties"]["a"]["enumNames"] == ["X", "Y"]
+
+
+class Absent:
+    """Leaves the first form open until it is withdrawn, and declines every other."""
+
+    def __init__(self) -> None:
+        self.shown, self.withdrawn = anyio.Event(), anyio.Event()
+
+    async def __call__(self, context: Any, params: Any) -> mcp_types.ElicitResult:
+        del context, params
+        if not self.shown.is_set():
+            self.shown.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.withdrawn.set()
+        return mcp_types.ElicitResult(action="decline")
+
+
+async def test_a_question_of_a_server_ends_with_the_call_and_holds_up_no_other(project: Hosted) -> None:
+    notes = project.entry("notes")
+    await ask_with(project, FORM)
+    project.write({"asks": project.entry("asks"), "notes": notes})
+    person = Absent()
+    async with connect(project, person) as client:
+        with anyio.fail_after(WITHIN):
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(client.call_tool, "asks__ask")
+                await person.shown.wait()
+                calls.cancel_scope.cancel()
+            await person.withdrawn.wait()
+            result = await client.call_tool("notes__write_note", {"path": "a"})
+    assert "the person said no" in text(result)
+
+
 async def test_an_address_to_visit_reaches_the_client_with_its_host(project: Hosted) -> None:
     await ask_with(project, VISIT)
     answer = Answer("accept")
@@ -306,7 +372,9 @@ def test_what_kakite_runs_cannot_answer_for_the_person(project: Hosted) -> None:
     assert "person_required" in outcome.stderr
 
 
-async def test_over_http_a_token_is_needed_and_the_person_is_asked(project: Hosted) -> None:
+@asynccontextmanager
+async def serve_http(project: Hosted) -> AsyncGenerator[Callable[[Any], Client]]:
+    """Yield what makes a client whose person is the argument. No server is left afterwards."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
@@ -318,12 +386,11 @@ async def test_over_http_a_token_is_needed_and_the_person_is_asked(project: Host
         token = serving.stderr.readline().decode().split()[-1]
         async with httpx2.AsyncClient() as stranger:
             assert (await stranger.post(address, json={})).status_code == 401
-        person = Person("Allow this call")
-        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http:
-            transport = streamable_http_client(address, http_client=http)
-            async with Client(transport, mode="legacy", elicitation_callback=person) as client:
-                assert not (await client.call_tool("notes__write_note", {"path": "a"})).is_error
-        assert len(person.asked) == 1
+        bearer = {"Authorization": f"Bearer {token}"}
+        async with httpx2.AsyncClient(headers=bearer, timeout=WITHIN) as http:
+            yield lambda person: Client(
+                streamable_http_client(address, http_client=http), mode="legacy", elicitation_callback=person
+            )
     finally:
         serving.send_signal(signal.SIGTERM)
         serving.wait(WITHIN)
@@ -331,3 +398,21 @@ async def test_over_http_a_token_is_needed_and_the_person_is_asked(project: Host
             assert pipe
             pipe.close()
     wait_for(lambda: not project.left())
+
+
+async def test_over_http_a_token_is_needed_and_the_person_is_asked(project: Hosted) -> None:
+    person = Person("Allow this call")
+    async with serve_http(project) as make, make(person) as client:
+        assert not (await client.call_tool("notes__write_note", {"path": "a"})).is_error
+    assert len(person.asked) == 1
+
+
+async def test_over_http_a_form_of_one_client_holds_up_no_other(project: Hosted) -> None:
+    absent, person = Absent(), Person("Allow this call")
+    async with serve_http(project) as make, make(absent) as one, make(person) as other:
+        with anyio.fail_after(WITHIN):
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(one.call_tool, "notes__write_note", {"path": "a"})
+                await absent.shown.wait()
+                assert not (await other.call_tool("notes__write_note", {"path": "b"})).is_error
+                calls.cancel_scope.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
-from tests.cli.hosted import Hosted
+from tests.cli.hosted import SECRET, Hosted
 from tests.cli.test_host_serve import Person, connect, text
 from tests.host.project import tool
 
@@ -106,6 +106,17 @@ async def test_without_a_rule_and_a_person_nothing_is_read(mode: str, project: H
         assert told.value.data["code"] == "denied"
 
 
+@pytest.mark.parametrize("own", ["file:///notes/../secret.md", "file:///notes/%2e%2e/secret.md"])
+async def test_a_rule_for_a_part_lets_no_address_out_of_it(own: str, project: Hosted) -> None:
+    project.tell("left", tool("say"), **offer(**{URI: "of left", own: "secret"}))
+    project.host("rules", "add", "allow", "left__resources/read", "--when", "uri=file:///notes/*")
+    async with connect(project, None) as client:
+        with pytest.raises(MCPError) as told:
+            await client.read_resource(own.replace("file:///", "file://left//"))
+        assert told.value.data["code"] == "approval_required"
+        assert (await client.read_resource("file://left//notes/one.md")).contents
+
+
 async def test_what_is_read_is_text_from_outside(project: Hosted) -> None:
     await agree(project, **READABLE)
     project.host("rules", "add", "allow", "right__say")
@@ -148,6 +159,39 @@ async def test_a_server_that_fails_or_lies_costs_the_others_nothing(project: Hos
             await client.read_resource("file://left//gone.md")
         assert told.value.data["code"] in {"call_refused", "server_failed"}
         assert (await client.read_resource("file://right//notes/one.md")).contents
+
+
+async def test_what_nobody_would_see_is_not_in_the_lists(project: Hosted) -> None:
+    await agree(project, **READABLE)
+    hidden = [{"uri": f"file:///notes/{each}.md", "name": "x"} for each in ("a\x1b[2J", "b\u202e", "c\nd")]
+    about: dict[str, Any] = {"priority": 0.5, "lastModified": "2026\x1b[2J"}
+    plain = {"uri": URI, "name": "one", "annotations": about}
+    project.tell("left", tool("say"), **offer(*hidden, plain, **{URI: "of left"}))
+    async with connect(project, None) as client:
+        listed = (await client.list_resources()).resources
+        assert [each.uri for each in listed if "left" in each.uri] == ["file://left//notes/one.md"]
+        told = listed[0].annotations
+        assert told
+        assert (told.priority, told.last_modified) == (0.5, "2026")
+
+
+REFUSING = {"say": -32000, "tell": -32602}
+"""The first number is also that of a connection that is lost."""
+
+
+async def test_no_secret_is_in_what_a_server_says_when_it_refuses(project: Hosted) -> None:
+    said = f"the key {SECRET[:9]}\u200b{SECRET[9:]} is wrong"
+    does = {name: {"refuse": {"code": code, "message": said}} for name, code in REFUSING.items()}
+    refusing = project.told("refusing", *map(tool, does), **offer(), refuses=said, does=does)
+    project.write({"refusing": {**refusing, **READABLE, "env": {"MY_TOKEN": SECRET}}})
+    await project.agree()
+    project.host("rules", "add", "allow", "refusing__*")
+    async with connect(project, Person("Allow", "Allow")) as client:
+        with pytest.raises(MCPError) as told:
+            await client.read_resource("file://refusing//gone.md")
+        results = [text(await client.call_tool(f"refusing__{name}", {})) for name in REFUSING]
+    for each in (str(told.value), *results):
+        assert "the key [redacted] is wrong" in each
 
 
 async def test_the_reference_server_is_read_through_kakite(tmp_path: Path) -> None:

@@ -117,6 +117,24 @@ async def test_while_clients_of_two_sessions_call_nobody_is_asked(tmp_path: Path
         await asyncio.wait([long])
 
 
+@pytest.mark.parametrize("answers", [{}, {"prompts/list": {"prompts": [{"name": 5}]}}])
+async def test_a_server_without_its_prompts_has_its_tools_and_the_log_says_so(
+    answers: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    project = Project(tmp_path)
+    project.tell("x", tool("say"), capabilities={"prompts": {}}, answers=answers)
+    reached = StdioServer(
+        command=sys.executable, args=("-I", "-S", str(TOLD), str(project.scripts / "x.json"))
+    )
+    entry = ServerEntry(name="x", reached=reached, origin=ORIGIN, timeouts=Timeouts(start=20))
+    with caplog.at_level(logging.WARNING, "kakite.host.server.tools"):
+        async with serving(entry, tmp_path) as server:
+            assert [each.tool.name for each in await server.list_definitions()] == ["say"]
+    (record,) = caplog.records
+    assert record.args
+    assert "x" in record.args
+
+
 @pytest.mark.parametrize(
     "address",
     [

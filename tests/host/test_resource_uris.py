@@ -35,6 +35,12 @@ def test_a_label_depends_on_the_other_servers_only_where_they_look_like_it(
     assert {name for name in before if before[name] != after[name] and look(name) != look(more)} == set()
 
 
+@given(NAMES)
+def test_no_server_can_have_the_name_that_stands_for_another(names: list[str]) -> None:
+    named = [*names, *assign_labels(names)]
+    assert sorted(assign_labels(named).values()) == sorted(set(named))
+
+
 @pytest.mark.parametrize(
     ("uri", "whole"),
     [

@@ -229,3 +229,23 @@ def test_a_rule_for_less_fits_its_call_and_none_with_another_text(
         texts = {name for name, matcher in rule.arguments.items() if isinstance(matcher, str)}
         if any(one[name] != other.get(name) for name in texts):
             assert rule.match(another, subject) is not MatchResult.YES
+
+
+@pytest.mark.parametrize("way", ["../", "%2e%2e/", ".%2E/", "%252e%252e%252f", "..\\", "x/..", ".\t./"])
+def test_an_address_that_may_lead_elsewhere_fits_no_rule_that_allows(way: str) -> None:
+    call = ToolCall(id="1", name="a__resources/read", arguments={"uri": f"file:///docs/{way}"})
+    subject = ToolIdentity(server="a", tool="resources/read")
+    docs: Any = {"uri": "file:///docs/*"}
+    assert Rule(decision="allow", arguments=docs).match(call, subject) is MatchResult.NO
+    assert Rule(decision="allow").match(call, subject) is MatchResult.YES
+    secret = Rule(decision="deny", arguments={"uri": "file:///secret*"})
+    assert decide([secret, Rule(decision="allow")], call, subject) == "ask"
+    assert decide([Rule(decision="deny", arguments=docs)], call, subject) == "deny"
+
+
+@given(st.from_regex(r"[a-z0-9._ -]{1,9}(/[a-z0-9._-]{1,9}){0,3}", fullmatch=True))
+def test_an_address_without_detours_fits_where_it_lies(path: str) -> None:
+    call = ToolCall(id="1", name="a__resources/read", arguments={"uri": f"file:///docs/{path}"})
+    rule = Rule(decision="allow", arguments={"uri": "file:///docs/*"})
+    fits = rule.match(call, ToolIdentity(server="a", tool="resources/read"))
+    assert (fits is MatchResult.YES) == (".." not in path.split("/"))

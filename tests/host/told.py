@@ -6,8 +6,11 @@
 a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what a call does, one of
 ``{"text": str, "error"?: bool}``, ``{"environ": true}``, ``{"elicit": params}``, ``{"sample": params}``,
 ``{"wait": file}``, ``{"until": file}``, ``{"progress": [[1, 2, "message"]]}``,
-``{"die": true}``, ``{"write": {file: text}, "changed": bool}``; without: the arguments come back as JSON.
+``{"die": true}``, ``{"refuse": error}``, ``{"write": {file: text}, "changed": bool}``; without: the
+arguments come back as JSON.
 ``capabilities``: besides tools. ``answers``: results by method. ``resources``: texts by address.
+``refuses``: what the error of all other methods says. ``asks``: parameters of what is asked of a
+person before a resource is read or a prompt is had; these are refused unless the answer is yes.
 """
 
 from __future__ import annotations
@@ -61,6 +64,9 @@ ASKS = {"elicit": "elicitation/create", "sample": "sampling/createMessage"}
 def other(method: str, params: JsonObject) -> JsonObject | None:
     told = script()
     answers: JsonObject = {"ping": {}, **told.get("answers", {})}
+    asks = "asks" in told and method in {"resources/read", "prompts/get"}
+    if asks and '"accept"' not in asked(ASKS["elicit"], told["asks"]):
+        return None
     if method == "resources/read" and params["uri"] in told.get("resources", {}):
         return {"contents": [{"uri": params["uri"], "text": told["resources"][params["uri"]]}]}
     return answers.get(method)
@@ -76,6 +82,13 @@ def report(params: JsonObject, does: JsonObject) -> None:
         send(method="notifications/progress", params=told)
 
 
+def wait_until(does: JsonObject) -> None:
+    if "until" in does:
+        add(does["until"], "called")
+        while not pathlib.Path(does["until"] + ".go").exists():
+            time.sleep(0.02)
+
+
 def called(message: JsonObject) -> JsonObject | None:
     name: str = message["params"]["name"]
     arguments: JsonObject = message["params"].get("arguments") or {}
@@ -85,12 +98,12 @@ def called(message: JsonObject) -> JsonObject | None:
         add(does["wait"], "called")
         return None
     report(message["params"], does)
-    if "until" in does:
-        add(does["until"], "called")
-        while not pathlib.Path(does["until"] + ".go").exists():
-            time.sleep(0.02)
+    wait_until(does)
     if does.get("die"):
         os._exit(9)
+    if "refuse" in does:
+        send(id=message["id"], error=does["refuse"])
+        return None
     for path, text in does.get("write", {}).items():
         with pathlib.Path(path).open("w", encoding="utf-8") as file:
             file.write(text)
@@ -125,7 +138,8 @@ def answer(message: JsonObject) -> None:
     else:
         result = other(method, message.get("params") or {})
         if result is None:
-            send(id=message["id"], error={"code": -32601, "message": "no such method"})
+            refused = script().get("refuses", "no such method")
+            send(id=message["id"], error={"code": -32601, "message": refused})
     if result is not None:
         send(id=message["id"], result=result)
 

@@ -9,11 +9,13 @@ from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from kakite.redaction import Redaction
 from kakite.tools.toolset import JsonObject, Tool
 
 MAX_NAME_CHARS = 128  # characters of a name or title; MCP's own limit
 MAX_DESCRIPTION_CHARS = 16_384  # characters of a tool's description
 MAX_PARAMETER_CHARS = 4_096  # characters of the description of one parameter
+_MAX_SCAN_CHARS = 64 * 1024  # characters of which some are shown, once no secret is in them
 
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # sequences that move, colour and clear
@@ -44,6 +46,24 @@ def _strip_hidden(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     text = _UNSEEN.sub("", _ESCAPES.sub("", text))
     return "".join(each for each in text if each in "\n\t" or unicodedata.category(each) not in _HIDDEN)
+
+
+def clean_and_redact(text: str, redaction: Redaction, limit: int) -> str:
+    """Return the text like ``clean``, without secrets, and without blanks at its ends.
+
+    Cut last of all: half a secret is not recognised, and tells much.
+    """
+    return clean(redaction.redact(clean(text, _MAX_SCAN_CHARS)), limit).strip()
+
+
+def is_clean_line(text: str) -> bool:
+    """Return whether a person sees the whole text, on one line, however long it is."""
+    return clean(text, len(text)) == text and "\n" not in text and "\t" not in text
+
+
+def has_control_characters(text: str) -> bool:
+    """Return whether something in it may move, hide or turn round what is shown with it."""
+    return any(unicodedata.category(each) in _HIDDEN for each in text)
 
 
 def clean_line(text: str, limit: int) -> str:
@@ -97,4 +117,7 @@ def _clean_schema_value(name: str, value: Any) -> Any:
     # A text under these names is for readers; an argument of that name has a schema there, no text.
     if name in {"description", "title", "$comment"} and isinstance(value, str):
         return clean(value, MAX_PARAMETER_CHARS)
+    if name == "enumNames" and isinstance(value, list):
+        names = cast("list[Any]", value)
+        return [clean_line(each, MAX_NAME_CHARS) if isinstance(each, str) else each for each in names]
     return _clean_schema(value)

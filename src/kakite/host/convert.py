@@ -104,6 +104,8 @@ def to_resource_json(resource: mcp.Resource | mcp.ResourceTemplate) -> JsonObjec
         told[key] = clean_line(told[key], MAX_NAME_CHARS)
     if "description" in told:
         told["description"] = clean(told["description"], MAX_DESCRIPTION_CHARS)
+    if "lastModified" in (about := told.get("annotations", {})):
+        about["lastModified"] = clean_line(about["lastModified"], MAX_NAME_CHARS)
     return told
 
 
@@ -113,6 +115,8 @@ def to_contents(result: mcp.ReadResourceResult) -> ToolResult:
     contents = [each.model_dump(by_alias=True, mode="json", exclude_none=True) for each in result.contents]
     for each in contents:
         each.pop("_meta", None)
+        for key in each.keys() & {"uri", "mimeType"}:
+            each[key] = clean_line(each[key], len(each[key]))
     return ToolResult(text="\n".join(map(_to_text, blocks)), details={"contents": contents})
 
 

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from mcp import Client, MCPError
+from mcp import Client
 
 from kakite.errors import KakiteError
-from kakite.host.clean_text import clean
+from kakite.host.clean_text import is_clean_line
 from kakite.host.consent.canonical import compute_entry_digest
-from kakite.host.resource_uris import add_label, assign_labels, split_label
+from kakite.host.resource_uris import READ_OPERATION, add_label, assign_labels, split_label
 from kakite.host.server.resources import list_resource_templates, list_resources, read_resource
 from kakite.host.server.server import ServerError
 from kakite.tools.arguments import ToolError, suggest_name, to_error_result
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from kakite.host.host import Host
 
 _T = TypeVar("_T")
-READ = "resources/read"
 _LIST_TIMEOUT = 20.0
 """Seconds in which a server has to list what it offers; without an answer it offers nothing for now."""
-_MAX_REFUSAL = 2000  # characters
 _READ_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {"uri": {"type": "string", "description": "the server's own address"}},
@@ -80,15 +78,11 @@ class HostOperations:
             return await self._host.call(call)
         try:
             return await self._perform(operation, call.arguments)
-        except MCPError as error:
-            told = clean(error.message, _MAX_REFUSAL)
-            refused = f"the server `{operation.server}` refused: {told}"
-            return to_error_result(ToolError(refused, code="call_refused"))
         except KakiteError as error:
             return to_error_result(ToolError(error.message, hint=error.hint, code=error.code))
 
     async def _perform(self, operation: _Operation, arguments: JsonObject) -> ToolResult:
-        if operation.name == READ:
+        if operation.name == READ_OPERATION:
             uri = str(arguments["uri"])
             return await self.request(operation.server, lambda client: read_resource(client, uri))
         member = await self._require_server(operation.server)
@@ -98,8 +92,7 @@ class HostOperations:
         """Send a server what is no call of a tool.
 
         Raises:
-            KakiteError: it may not be used, cannot be started, or does not answer.
-            MCPError: it says no.
+            KakiteError: it may not be used, cannot be started, does not answer, or says no.
         """
         return await (await self._require_server(server)).request(send)
 
@@ -123,7 +116,9 @@ class HostOperations:
 def _build_operations(entries: Iterable[ServerEntry], prompts: Iterable[GatedTool]) -> list[_Operation]:
     digests = {entry.name: compute_entry_digest(entry) for entry in entries if not entry.disabled}
     reads = [
-        _build_operation(entry.name, READ, _build_read_tool(trusted=entry.trusted), digests[entry.name])
+        _build_operation(
+            entry.name, READ_OPERATION, _build_read_tool(trusted=entry.trusted), digests[entry.name]
+        )
         for entry in entries
         if not entry.disabled
     ]
@@ -146,7 +141,9 @@ def _build_operation(server: str, name: str, tool: Tool, digest: str) -> _Operat
 def _build_read_tool(*, trusted: bool) -> Tool:
     effect: Effect = "read" if trusted else "execute"
     about = "Reads a resource of the server."
-    return Tool(name=READ, description=about, parameters=_READ_SCHEMA, effect=effect, open_world=True)
+    return Tool(
+        name=READ_OPERATION, description=about, parameters=_READ_SCHEMA, effect=effect, open_world=True
+    )
 
 
 class UnknownResourceError(KakiteError):
@@ -188,7 +185,7 @@ class HostResources:
                 f"there is no resource `{uri[:200]}`",
                 hint=f"behind the scheme stands a server: {suggest_name(label, labels)}",
             )
-        name = f"{labels[label]}__{READ}"
+        name = f"{labels[label]}__{READ_OPERATION}"
         result = await self._call(ToolCall(id=name, name=name, arguments={"uri": own}))
         if result.is_error:
             raise ServerError(result.text, code=result.code)
@@ -216,7 +213,7 @@ class HostResources:
         try:
             async with asyncio.timeout(_LIST_TIMEOUT):
                 return await self._operations.request(server, list_of)
-        except (KakiteError, MCPError, TimeoutError):
+        except (KakiteError, TimeoutError):
             return ()
 
 
@@ -235,9 +232,13 @@ class HostPrompts:
         self._call = call
 
     async def list_prompts(self) -> tuple[JsonObject, ...]:
-        """Return them as MCP has them, with clean texts."""
+        """Return them as MCP has them, with clean texts. One with unclean names of arguments is left out."""
         prompts = await self._host.list_accepted_prompts()
-        return tuple(_to_prompt_json(name, each.definition.tool) for name, each in prompts.items())
+        return tuple(
+            _to_prompt_json(name, each.definition.tool)
+            for name, each in prompts.items()
+            if all(map(is_clean_line, each.definition.tool.parameters["properties"]))
+        )
 
     async def get(self, name: str, arguments: Mapping[str, str]) -> list[JsonObject]:
         """Return the ``messages`` of a prompt as MCP has them, if a rule or the person allows it.
@@ -254,8 +255,22 @@ class HostPrompts:
         result = await self._call(ToolCall(id=operation, name=operation, arguments=dict(arguments)))
         if result.is_error:
             raise ServerError(result.text, code=result.code)
-        messages: list[JsonObject] = result.details["messages"]
-        return messages
+        labels = assign_labels(entry.name for entry in self._host.entries)
+        label = next(each for each, server in labels.items() if server == found.server)
+        return [_label_resources(each, label) for each in result.details["messages"]]
+
+
+def _label_resources(message: JsonObject, label: str) -> JsonObject:
+    """Return a message whose links and resources have the addresses by which ``HostResources`` knows them."""
+    content: JsonObject = message["content"]
+    match content:
+        case {"type": "resource_link", "uri": str(uri)}:
+            return {**message, "content": {**content, "uri": add_label(label, uri)}}
+        case {"type": "resource", "resource": {"uri": str(uri)}}:
+            held = {**content["resource"], "uri": add_label(label, uri)}
+            return {**message, "content": {**content, "resource": held}}
+        case _:
+            return message
 
 
 def _to_prompt_json(name: str, tool: Tool) -> JsonObject:

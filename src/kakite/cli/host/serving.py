@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from kakite.cli.console import escape_one_line
 from kakite.cli.host.actions import resolve_project
@@ -32,19 +33,20 @@ class ClientApprover:
     """Asks the person by a form of the client that made the call. An Approver, and an Elicitor."""
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()  # clients show one form at a time
+        self._turns = WeakKeyDictionary[object, asyncio.Lock]()  # by client: one form at a time
 
     async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         """Ask; whatever is no clear yes is a no."""
         from kakite.host.policy.approver import ApprovalResponse
         from kakite.tools.call_context import current_call
 
-        elicit = current_call().elicit
+        caller = current_call()
+        elicit = caller.elicit
         if elicit is None:
             return _build_refusal(question, "this client cannot ask the person")
         answers = _list_answers(question)
         try:
-            async with self._turn:
+            async with self._get_turn(caller.session_key):
                 filled = await elicit(_render(question), _build_form(answers))
         except ConnectionError as error:
             return _build_refusal(question, f"this client could not ask the person: {error}")
@@ -65,11 +67,11 @@ class ClientApprover:
         from kakite.tools.call_context import current_call
 
         try:
-            relay = current_call().relay
-            if relay is None:
+            caller = current_call()
+            if caller.relay is None:
                 raise ConnectionError("the client takes no questions")
-            async with self._turn:
-                answer = await relay(_build_elicitation(asked))
+            async with self._get_turn(caller.session_key):
+                answer = await caller.relay(_build_elicitation(asked))
         except ConnectionError as error:
             name = escape_one_line(asked.server)
             raise CannotElicitError(
@@ -77,6 +79,9 @@ class ClientApprover:
                 hint=f"The person can make the call at a terminal: `kakite host call {name} TOOL`",
             ) from error
         return ElicitationResult(action=answer["action"], content=answer.get("content") or {})
+
+    def _get_turn(self, session: object) -> asyncio.Lock:
+        return self._turns.setdefault(session, asyncio.Lock())
 
 
 def _explain_denial(reason: str) -> str:

@@ -29,6 +29,7 @@ from kakite.host.server.tools import (
     ServerToolDefinition,
     get_prompt,
     is_included,
+    is_operation,
     parse_definition,
 )
 from kakite.tools.arguments import ToolError, to_error_result
@@ -231,8 +232,7 @@ class GatedServer:
         """Return the text of a prompt, by its name among the definitions, if that is what was accepted.
 
         Raises:
-            KakiteError: the server may not be used, cannot be started, or does not answer.
-            MCPError: it says no.
+            KakiteError: the server may not be used, cannot be started, does not answer, or says no.
         """
         if not isinstance(self.consent_state, ConsentGranted):
             raise self._make_not_accepted_error()
@@ -249,8 +249,7 @@ class GatedServer:
         """Send it what is no call of a tool, if the person accepted it.
 
         Raises:
-            KakiteError: they did not; or it cannot be started, or does not answer.
-            MCPError: it says no.
+            KakiteError: they did not; or it cannot be started, does not answer, or says no.
         """
         if not isinstance(self.consent_state, ConsentGranted):
             raise self._make_not_accepted_error()
@@ -324,7 +323,8 @@ class GatedServer:
         for at, raw in enumerate(known, 1):
             if is_included(str(raw.get("name", "")), self.entry):
                 definition = parse_definition(raw, trusted=self._trusted)
-                tools.append(self._build_tool(definition, ConsentGranted()))
+                if definition.prompt or not is_operation(definition.tool.name):
+                    tools.append(self._build_tool(definition, ConsentGranted()))
             if not at % BATCH_SIZE:
                 await asyncio.sleep(0)
         return tuple(tools)

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 from kakite.host.policy.approver import (
     ApprovalRequest,
@@ -47,6 +48,7 @@ from kakite.host.policy.rules import (
     serialize_rule,
 )
 from kakite.tools.arguments import ToolError, suggest_name, to_error_result
+from kakite.tools.call_context import current_call
 from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult, Toolset
 
 _FAILED_BINDING = "fails"
@@ -352,7 +354,7 @@ class ApprovedToolset:
         self._digests: dict[str, tuple[Tool, str]] = {}
         self._words: dict[int, tuple[Rule, str]] = {}
         self._known: tuple[tuple[Tool, ...], dict[str, Tool]] = ((), {})
-        self._turn = asyncio.Lock()  # a person answers one question at a time
+        self._turns = WeakKeyDictionary[object, asyncio.Lock]()  # by client: one question at a time
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the toolset's tools: which there are needs no approval."""
@@ -476,7 +478,8 @@ class ApprovedToolset:
         if (
             standing := self._decide_automatically(self._build_pending_call(call, tool, subject))
         ).decision == "ask":
-            async with self._turn:  # an answer meanwhile may cover this call too
+            turn = self._turns.setdefault(current_call().session_key, asyncio.Lock())
+            async with turn:  # an answer meanwhile may cover this call too
                 mark = (
                     self._session.outside.get_mark()
                 )  # what comes in from now on, the question does not tell

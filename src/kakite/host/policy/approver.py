@@ -61,7 +61,7 @@ class Approver(Protocol):
     """A person, or something that answers in a person's place."""
 
     async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
-        """Answer the question. May take hours."""
+        """Answer the question. May take hours. One question at a time for each client."""
         ...
 
 

@@ -25,6 +25,7 @@ from kakite.host.policy.matchers import (
     match_all,
     match_any,
 )
+from kakite.host.resource_uris import READ_OPERATION, has_parent_segment
 from kakite.tools.arguments import suggest_name
 from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall
 
@@ -113,21 +114,19 @@ class Rule:
             return MatchResult.NO
         if not self.arguments:
             return MatchResult.YES
-        place = subject.place or PathContext(project=subject.project)
-        fits = (
-            self._match_argument(
-                predicate, _collect_values(call, name, predicate), place, chosen=subject.can_choose(name)
-            )
-            for name, predicate in self.arguments.items()
-        )
+        fits = (self._match_argument(name, call, subject) for name in self.arguments)
         return min(fits, default=MatchResult.YES)
 
-    def _match_argument(
-        self, predicate: ArgumentMatcher, value: object, place: PathContext, *, chosen: bool
-    ) -> MatchResult:
+    def _match_argument(self, name: str, call: ToolCall, subject: ToolIdentity) -> MatchResult:
+        predicate = self.arguments[name]
+        place = subject.place or PathContext(project=subject.project)
+        value = _collect_values(call, name, predicate)
+        # Where an address with `..` leads, only the server knows.
+        leaves = subject.tool == READ_OPERATION and has_parent_segment(str(value))
         if self.decision == "allow":
-            return match_all(predicate, value, place)
-        return MatchResult.PERHAPS if value is None and chosen else match_any(predicate, value, place)
+            return MatchResult.NO if leaves else match_all(predicate, value, place)
+        doubted = leaves or (value is None and subject.can_choose(name))
+        return max(match_any(predicate, value, place), MatchResult.PERHAPS if doubted else MatchResult.NO)
 
     def is_match(self, call: ToolCall) -> bool:
         """Return whether this rule surely speaks of that call, whoever's the tool is."""

@@ -5,19 +5,21 @@ Both eras of the protocol end here: requests of the server, and results that ask
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict, cast
 from urllib.parse import urlsplit
 
+import anyio
 import mcp_types as mcp
 from mcp.client.session import ClientRequestContext, ElicitationFnT, ListRootsFnT, SamplingFnT
 from pydantic import TypeAdapter, ValidationError
 
 from kakite.errors import KakiteError
-from kakite.host.clean_text import clean
+from kakite.host.clean_text import clean, has_control_characters, is_clean_line
 from kakite.host.json_schema import Schema, apply_defaults
 from kakite.host.oauth.authorization_flow import LoginPageOpener
 from kakite.host.server.deadlines import PausableClock
@@ -72,13 +74,15 @@ class Elicitor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PendingCall:
     """A call that waits for its server."""
 
     context: CallContext
-    notes: list[str] = field(default_factory=list[str])
-    """What is told beside its result."""
+    unasked: list[CannotElicitError] = field(default_factory=list["CannotElicitError"])
+    """Why the server could ask nobody: told with its result."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when nobody waits for it any more."""
 
 
 Sampler = Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -121,7 +125,8 @@ def build_callbacks(
 ) -> Callbacks:
     """Return how the server's requests are answered; ``clock`` stands still meanwhile.
 
-    A person is asked only while a call is ``pending``: where they are whose call it is.
+    A person is asked only while a call is ``pending``, where they are whose call it is: the question ends
+    with the last of the calls that it may be about.
     """
     roots = _filter_roots(surroundings.roots, surroundings.project)
     elicit, sample = surroundings.elicit, surroundings.sample
@@ -164,21 +169,44 @@ def _build_elicitation_callback(
             log.warning("the server `%s` asked a person something %s: cancelled", server, why)
             return mcp.ElicitResult(action="cancel")
         asked = _parse_elicitation(server, params)
-        if asked.schema is None and not asked.url:
-            log.warning("the server `%s` wants an address visited that cannot be opened: cancelled", server)
+        if problem := _find_problem(asked):
+            log.warning("the server `%s` %s: cancelled", server, problem)
             return mcp.ElicitResult(action="cancel")
         caller = calls[0].context
         try:
             with clock.pause(), bind_call(session=caller.session, elicit=caller.elicit, relay=caller.relay):
-                return _to_elicit_result(asked, await ask_elicitor(elicitor, asked))
+                return _to_elicit_result(asked, await _ask_while_pending(elicitor, asked, calls))
         except CannotElicitError as error:
             for each in calls:
-                each.notes.append(f"{error.message}. {error.hint}")
+                each.unasked.append(error)
             return mcp.ErrorData(
                 code=mcp.INVALID_REQUEST, message=f"Elicitation not supported: {error.message}"
             )
 
     return elicit
+
+
+async def _ask_while_pending(
+    elicitor: Elicitor, asked: Elicitation, calls: Sequence[PendingCall]
+) -> ElicitationResult:
+    """Return what the person answers; as if they looked away once nobody waits for any of the calls.
+
+    Raises:
+        CannotElicitError: nobody can be asked so.
+    """
+    with anyio.CancelScope() as scope:
+        waiting = asyncio.create_task(_cancel_when_over(calls, scope))
+        try:
+            return await ask_elicitor(elicitor, asked)
+        finally:
+            waiting.cancel()
+    return ElicitationResult(action="cancel")
+
+
+async def _cancel_when_over(calls: Sequence[PendingCall], scope: anyio.CancelScope) -> None:
+    for each in calls:
+        await each.over.wait()
+    scope.cancel()
 
 
 async def ask_elicitor(elicitor: Elicitor | None, asked: Elicitation) -> ElicitationResult:
@@ -203,6 +231,30 @@ def _parse_elicitation(server: str, params: mcp.ElicitRequestParams) -> Elicitat
     if isinstance(params, mcp.ElicitRequestURLParams):
         return Elicitation(server=server, message=message, url=to_safe_url(params.url))
     return Elicitation(server=server, message=message, schema=params.requested_schema)
+
+
+def _find_problem(asked: Elicitation) -> str:
+    """Return why a person cannot be shown what is asked as it is; empty if they can."""
+    if asked.schema is None:
+        return "" if asked.url else "wants an address visited that cannot be opened"
+    properties: object = asked.schema.get("properties")
+    for name, about in (cast("JsonObject", properties) if isinstance(properties, dict) else {}).items():
+        values = _list_values(about)
+        if not is_clean_line(name) or any(has_control_characters(str(each)) for each in values):
+            return "asks by a form whose names or values have characters that nobody sees"
+    return ""
+
+
+def _list_values(about: Any) -> list[Any]:
+    """Return the values that the schema of a form's property, or of its items, lets a person choose from."""
+    if isinstance(about, list):
+        return [value for each in cast("list[Any]", about) for value in _list_values(each)]
+    if not isinstance(about, dict):
+        return []
+    told = cast("JsonObject", about)
+    listed = told.get("enum")
+    own = [*(cast("list[Any]", listed) if isinstance(listed, list) else ()), told.get("const", "")]
+    return own + [value for key in ("oneOf", "anyOf", "items") for value in _list_values(told.get(key))]
 
 
 def to_safe_url(url: str) -> str:

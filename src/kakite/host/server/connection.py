@@ -26,7 +26,7 @@ from mcp.client.session import MessageHandlerFnT
 
 import kakite
 from kakite.errors import ExternalError
-from kakite.host.clean_text import clean, clean_tool
+from kakite.host.clean_text import clean, clean_and_redact, clean_tool
 from kakite.host.config.model import HttpServer, ServerEntry, StdioServer
 from kakite.host.convert import to_meta, to_result, to_tool
 from kakite.host.server.client_features import Callbacks
@@ -322,7 +322,6 @@ _HARMLESS = frozenset(
 """Headers, and words in them, that are no secrets."""
 _MAX_ERROR_CHARS = 500
 _MAX_GARBAGE_CHARS = 80
-_MAX_SCAN_CHARS = 64 * 1024  # characters of which some are shown, once no secret is in them
 
 
 def describe_end(link: ConnectionState, redaction: Redaction) -> str:
@@ -478,7 +477,7 @@ def _describe_garbage(link: ConnectionState, redaction: Redaction) -> str:
     if not link.wire.garbage:
         return ""
     line = link.wire.first_garbage.decode(errors="replace").strip()
-    first = _redact_and_truncate(line, redaction, _MAX_GARBAGE_CHARS)
+    first = clean_and_redact(line, redaction, _MAX_GARBAGE_CHARS)
     return f" (it wrote {link.wire.garbage} lines to stdout that are not messages; the first: `{first}`)"
 
 
@@ -491,9 +490,4 @@ def unwrap_group(fault: BaseException) -> BaseException:
 
 def _describe_error(fault: BaseException, redaction: Redaction) -> str:
     fault = unwrap_group(fault)
-    return _redact_and_truncate(str(fault) or type(fault).__name__, redaction, _MAX_ERROR_CHARS)
-
-
-def _redact_and_truncate(text: str, redaction: Redaction, limit: int) -> str:
-    """Return what is shown of a text. Cut last of all: half a secret is not recognised, and tells much."""
-    return clean(redaction.redact(clean(text, _MAX_SCAN_CHARS)), limit).strip()
+    return clean_and_redact(str(fault) or type(fault).__name__, redaction, _MAX_ERROR_CHARS)

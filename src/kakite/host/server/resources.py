@@ -8,6 +8,7 @@ from typing import Any
 import mcp_types as mcp
 from mcp import Client, MCPError
 
+from kakite.host.clean_text import is_clean_line
 from kakite.host.convert import to_contents, to_resource_json
 from kakite.host.server.tools import PAGES
 from kakite.tools.toolset import JsonObject, ToolResult
@@ -18,6 +19,8 @@ MAX_LISTED = 2000
 
 async def list_resources(client: Client) -> tuple[JsonObject, ...]:
     """Return the server's resources as MCP has them, with clean texts; none if it has none at all.
+
+    One whose address a person would not see as it is, is left out.
 
     Raises:
         MCPError: the server did not list them.
@@ -50,7 +53,8 @@ async def _list_pages(
             if error.code == mcp.METHOD_NOT_FOUND:
                 break
             raise
-        found += map(to_resource_json, select(page))
+        listed = map(to_resource_json, select(page))
+        found += [each for each in listed if is_clean_line(each.get("uri") or each["uriTemplate"])]
         cursor = page.next_cursor
         if cursor is None or len(found) > MAX_LISTED:
             break

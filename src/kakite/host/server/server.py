@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 
 from mcp import Client, MCPError
 
+from kakite.host.clean_text import clean_and_redact
 from kakite.host.config.model import HttpServer, ServerEntry
 from kakite.host.oauth.provider import create_auth, get_login_folder
 from kakite.host.server.client_features import (
@@ -37,6 +38,7 @@ from kakite.host.server.deadlines import Deadline, PausableClock
 from kakite.host.server.session import ServerSession
 from kakite.host.server.stderr_log import StderrLog, get_log_file
 from kakite.host.server.tools import (
+    MAX_MESSAGE_CHARS,
     CompiledTool,
     ConnectionLostError,
     ServerToolDefinition,
@@ -227,32 +229,35 @@ class Server:
         """Send what is no call of a tool, within the times of a call, and return the answer.
 
         Raises:
-            ServerError: it could not be started, ended, or did not answer in time.
-            MCPError: it says no.
+            ServerError: it could not be started, ended, did not answer in time, or says no.
         """
         with self._track_use():
             life = await self._get_ready_session()
             if life.client is None:
                 raise self._make_stopped_error()
-            pending = PendingCall(context=current_call())
-            life.calls.append(pending)
-            try:
-                async with Deadline(self.entry.timeouts, self.clock, self._surroundings.clock):
-                    return await send(life.client)
-            except TimeoutError as error:
-                told = f"the server `{self.name}` did not answer in time"
-                raise ServerError(told, code="call_timed_out") from error
-            except ValueError as error:
-                told = f"the server `{self.name}` answered what is not of the protocol"
-                raise ServerError(told, code="invalid_result") from error
-            except CONNECTION_ERRORS as error:
-                if isinstance(error, MCPError) and not life.is_lost(ConnectionLostError(error.message)):
-                    raise
-                raise life.make_server_error(
-                    describe_fault(life.link, error, self._surroundings.redaction), "server_failed"
-                ) from error
-            finally:
-                life.calls.remove(pending)
+            with life.track_call() as pending:
+                try:
+                    async with Deadline(self.entry.timeouts, self.clock, self._surroundings.clock):
+                        return await send(life.client)
+                except TimeoutError as error:
+                    told = f"the server `{self.name}` did not answer in time"
+                    raise ServerError(told, code="call_timed_out") from error
+                except ValueError as error:
+                    told = f"the server `{self.name}` answered what is not of the protocol"
+                    raise ServerError(told, code="invalid_result") from error
+                except CONNECTION_ERRORS as error:
+                    raise self._make_request_error(life, error, pending) from error
+
+    def _make_request_error(
+        self, life: ServerSession, error: BaseException, pending: PendingCall
+    ) -> ServerError:
+        redaction = self._surroundings.redaction
+        if isinstance(error, MCPError) and not life.is_lost(ConnectionLostError(error.message)):
+            said = clean_and_redact(error.message, redaction, MAX_MESSAGE_CHARS)
+            unasked = dict.fromkeys(each.message for each in pending.unasked)
+            hint = f"{'; '.join(unasked)}. Use a client that can ask the person" if unasked else ""
+            return ServerError(f"the server `{self.name}` refused: {said}", hint=hint, code="call_refused")
+        return life.make_server_error(describe_fault(life.link, error, redaction), "server_failed")
 
     def update_entry(self, entry: ServerEntry) -> None:
         """Take over what its entry says now of time-outs, tools and lifecycle. It goes on running."""
@@ -315,20 +320,20 @@ class Server:
             return wrong
         timeouts = self.entry.tool_timeouts.get(call.name, self.entry.timeouts)
         deadline = Deadline(timeouts, self.clock, self._surroundings.clock)
-        pending = PendingCall(context=current_call())
-        life.calls.append(pending)
         try:
-            result = await perform(client, offered, call, deadline, on_progress)
+            with life.track_call() as pending:
+                result = await perform(
+                    client, offered, call, deadline, on_progress, self._surroundings.redaction
+                )
         except ConnectionLostError as lost:
             if not life.is_lost(lost):
-                return make_refused_result(call, lost.message)
+                said = clean_and_redact(lost.message, self._surroundings.redaction, MAX_MESSAGE_CHARS)
+                return make_refused_result(call, said)
             life.mark_lost("closed the connection")
             await life.over.wait()
         else:
-            noted = _add_notes(result, pending.notes)
+            noted = _add_notes(result, (f"{each.message}. {each.hint}" for each in pending.unasked))
             return await self._show_visits(noted) if noted.code == "visit_required" else noted
-        finally:
-            life.calls.remove(pending)
         if again and _can_repeat(offered) and not life.enough:
             return await self._call_with_retry(call, on_progress, permit, again=False)
         return self._make_broken_result(call, life)

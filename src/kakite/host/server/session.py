@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 
 import anyio
@@ -49,6 +49,7 @@ from kakite.host.server.tools import (
 )
 from kakite.host.server.transport import AddressError
 from kakite.processes import ProcessError, ProcessSpec, Stream, build_base_environment
+from kakite.tools.call_context import current_call
 
 _USER_VARIABLES = ("LOGNAME", "SHELL", "USER")
 _SHORT_STOP_TIMEOUT = 0.25  # s; for one that did not answer at all, and is started again at once
@@ -104,6 +105,17 @@ class ServerSession:
     def is_stale(self) -> bool:
         """Whether its tools changed since they were listed."""
         return self._listed_at != self.changes
+
+    @contextmanager
+    def track_call(self) -> Generator[PendingCall]:
+        """Let the server ask the one who called, during the block."""
+        pending = PendingCall(context=current_call())
+        self.calls.append(pending)
+        try:
+            yield pending
+        finally:
+            self.calls.remove(pending)
+            pending.over.set()
 
     def update_entry(self, entry: ServerEntry) -> None:
         """Offer the tools that its entry, which has changed, includes now."""
@@ -305,7 +317,7 @@ class ServerSession:
 
     async def _list_tools(self, client: Client) -> None:
         at = self.changes
-        self._listed = await list_definitions(client, trusted=self.entry.trusted)
+        self._listed = await list_definitions(client, self.entry)
         self._filter_tools()
         self._listed_at = at
 

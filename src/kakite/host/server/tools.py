@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -15,16 +15,20 @@ import anyio
 import mcp_types as mcp
 from mcp import Client, MCPError
 
-from kakite.host.clean_text import clean, clean_tool
+from kakite.host.clean_text import clean, clean_and_redact, clean_tool
 from kakite.host.config.model import ServerEntry
 from kakite.host.consent.canonical import compute_definition_digest
 from kakite.host.convert import to_messages, to_meta, to_prompt_tool, to_result, to_tool
 from kakite.host.json_schema import Schema
+from kakite.host.resource_uris import READ_OPERATION
 from kakite.host.server.client_features import to_safe_url
 from kakite.host.server.deadlines import Deadline
+from kakite.redaction import Redaction
 from kakite.tools.arguments import ToolError, suggest_name, to_error_result
 from kakite.tools.call_context import ProgressCallback
 from kakite.tools.toolset import META_EFFECT, JsonObject, Tool, ToolCall, ToolResult
+
+log = logging.getLogger(__name__)
 
 PAGES = 200
 """Of a list of tools: one that never ends must not fill the memory."""
@@ -75,8 +79,15 @@ class CompiledTool:
         return Schema(self.definition.output_schema or {})
 
 
-async def list_definitions(client: Client, *, trusted: bool) -> tuple[ServerToolDefinition, ...]:
+def is_operation(name: str) -> bool:
+    """Return whether rules take this name for an operation, such as ``resources/read``."""
+    return name == READ_OPERATION or name.startswith(PROMPT_PREFIX)
+
+
+async def list_definitions(client: Client, entry: ServerEntry) -> tuple[ServerToolDefinition, ...]:
     """Return the server's tools, then its prompts, all pages of them; none if it has none at all.
+
+    A tool with the name of an operation is left out: a rule for the one would allow the other.
 
     Raises:
         MCPError: the server did not list its tools.
@@ -84,25 +95,30 @@ async def list_definitions(client: Client, *, trusted: bool) -> tuple[ServerTool
     found: dict[str, ServerToolDefinition] = {}
     try:
         async for tool in iter_tools(client):
-            if tool.name not in found:
-                found[tool.name] = to_definition(tool, trusted=trusted)
+            if is_operation(tool.name):
+                log.warning(
+                    "the tool %r of `%s` is left out: an operation has that name", tool.name, entry.name
+                )
+            elif tool.name not in found:
+                found[tool.name] = to_definition(tool, trusted=entry.trusted)
                 if not len(found) % BATCH_SIZE:
                     await asyncio.sleep(0)
     except MCPError as error:
         if error.code != mcp.METHOD_NOT_FOUND:
             raise
-    for prompt in await _list_prompts(client):
-        definition = to_prompt_definition(prompt, trusted=trusted)
+    for prompt in await _list_prompts(client, entry.name):
+        definition = to_prompt_definition(prompt, trusted=entry.trusted)
         found.setdefault(definition.tool.name, definition)
     return tuple(found.values())
 
 
-async def _list_prompts(client: Client) -> list[mcp.Prompt]:
+async def _list_prompts(client: Client, server: str) -> list[mcp.Prompt]:
+    """Return the prompts; where it does not list them, the log says so: its tools are there all the same."""
     found: list[mcp.Prompt] = []
     cursor: str | None = None
     if client.server_capabilities.prompts is None:
         return found
-    with suppress(MCPError, TimeoutError, ValueError):  # its tools are there all the same
+    try:
         async with asyncio.timeout(_PROMPTS_TIMEOUT):
             for _ in range(PAGES):
                 page = await client.list_prompts(cursor=cursor)
@@ -110,6 +126,15 @@ async def _list_prompts(client: Client) -> list[mcp.Prompt]:
                 cursor = page.next_cursor
                 if cursor is None:
                     break
+    except TimeoutError:
+        told = f"no answer within {_PROMPTS_TIMEOUT:g} s"
+        log.warning("the server `%s` did not list its prompts: %s", server, told)
+    except MCPError:
+        log.warning("the server `%s` did not list its prompts: %s", server, "it refused")
+    except ValueError:
+        log.warning(
+            "the server `%s` did not list its prompts: %s", server, "its answer is not of the protocol"
+        )
     return found
 
 
@@ -174,7 +199,8 @@ def is_included(name: str, entry: ServerEntry) -> bool:
     )
 
 
-_MAX_MESSAGE_CHARS = 2000  # characters of a server's refusal
+MAX_MESSAGE_CHARS = 2000
+"""Characters of a server's refusal that are told."""
 _MAX_DATA_CHARS = 500  # characters of what a server adds to that
 _NAME = 100  # characters of an argument's name
 _MAX_VISITS = 5  # addresses that are told
@@ -229,8 +255,11 @@ async def perform(
     call: ToolCall,
     deadline: Deadline,
     on_progress: ProgressCallback | None,
+    redaction: Redaction,
 ) -> ToolResult:
     """Call the tool and wait for its end, as long as the deadline says; the server is told when we give up.
+
+    What it says in an error of the protocol is without secrets.
 
     Raises:
         ConnectionLostError: the server was gone before it answered.
@@ -239,7 +268,7 @@ async def perform(
     async def handle_progress(progress: float, total: float | None, message: str | None) -> None:
         deadline.reset_idle()
         if on_progress:
-            on_progress(progress, total, clean(message or "", _MAX_MESSAGE_CHARS))
+            on_progress(progress, total, clean(message or "", MAX_MESSAGE_CHARS))
 
     try:
         async with deadline:
@@ -257,9 +286,11 @@ async def perform(
         if error.code == mcp.CONNECTION_CLOSED:
             raise ConnectionLostError(error.message) from error
         asks_for_visit = error.code == mcp.URL_ELICITATION_REQUIRED
-        return (_make_visit_result if asks_for_visit else _make_error_result)(call, error)
+        return (
+            _make_visit_result(call, error) if asks_for_visit else _make_error_result(call, error, redaction)
+        )
     except (ValueError, RuntimeError) as error:  # no result of the protocol; or it asks for input without end
-        return _make_invalid_result(call, clean(str(error), _MAX_MESSAGE_CHARS), "")
+        return _make_invalid_result(call, clean(str(error), MAX_MESSAGE_CHARS), "")
     return _check_result(offered, call, result)
 
 
@@ -295,17 +326,18 @@ def _make_timeout_result(call: ToolCall, deadline: Deadline) -> ToolResult:
 
 def make_refused_result(call: ToolCall, told: str, hint: str = "") -> ToolResult:
     """Return the server's no to a call."""
-    said = clean(told, _MAX_MESSAGE_CHARS)
+    said = clean(told, MAX_MESSAGE_CHARS)
     return to_error_result(
         ToolError(f"the server refused the call of `{call.name}`: {said}", hint=hint, code="call_refused")
     )
 
 
-def _make_error_result(call: ToolCall, error: MCPError) -> ToolResult:
+def _make_error_result(call: ToolCall, error: MCPError, redaction: Redaction) -> ToolResult:
     """Return an error of the protocol: what the server says, and adds to that."""
-    data: Any = error.data
-    added = "" if data is None else f" ({clean(json.dumps(data, ensure_ascii=False), _MAX_DATA_CHARS)})"
-    said = clean(error.message, _MAX_MESSAGE_CHARS).strip() or "it does not say why"
+    data: Any = redaction.redact_json(error.data)
+    written = "" if data is None else json.dumps(data, ensure_ascii=False)
+    added = f" ({clean_and_redact(written, redaction, _MAX_DATA_CHARS)})" if written else ""
+    said = clean_and_redact(error.message, redaction, MAX_MESSAGE_CHARS) or "it does not say why"
     result = make_refused_result(call, f"{said}{added}", _HINTS.get(error.code, ""))
     return replace(result, details={"rpc_code": error.code})
 
@@ -314,7 +346,7 @@ def _make_visit_result(call: ToolCall, error: MCPError) -> ToolResult:
     """Return what a person has to do before the call: nothing was done, and nothing is opened by itself."""
     visits = _parse_visits(error.data)
     told = "; ".join(f"{each['url']} ({each['message']})" for each in visits)
-    said = clean(error.message, _MAX_MESSAGE_CHARS)
+    said = clean(error.message, MAX_MESSAGE_CHARS)
     return replace(
         to_error_result(
             ToolError(
@@ -333,7 +365,7 @@ def _parse_visits(data: Any) -> list[JsonObject]:
     except ValueError:
         return []
     return [
-        {"url": url, "message": clean(each.message, _MAX_MESSAGE_CHARS)}
+        {"url": url, "message": clean(each.message, MAX_MESSAGE_CHARS)}
         for each in needed[:_MAX_VISITS]
         if (url := to_safe_url(each.url))
     ]

@@ -115,14 +115,7 @@ def expand_headers(
         ModelConfigError: a variable is not set, or its value cannot be sent, or two headers have one name. No
             value is shown.
     """
-    try:
-        check_spelling(headers)
-    except ValueError as error:
-        raise ModelConfigError(
-            str(error),
-            hint="names of headers are the same in small and capital letters",
-            code="model_bad_option",
-        ) from None
+    _check_names(headers)
     secrets: set[str] = set()
 
     def resolve(found: re.Match[str]) -> str:
@@ -147,6 +140,17 @@ def expand_headers(
             )
     secrets |= {value for name, value in expanded.items() if is_secret_name(name)}
     return expanded, frozenset(each for each in secrets if len(each) >= SHORTEST_SECRET)
+
+
+def _check_names(headers: Mapping[str, str]) -> None:
+    try:
+        check_spelling(headers)
+    except ValueError as error:
+        raise ModelConfigError(
+            str(error),
+            hint="names of headers are the same in small and capital letters",
+            code="model_bad_option",
+        ) from None
 
 
 def _drop_headers(headers: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:

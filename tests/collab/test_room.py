@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from pycrdt import Doc, Text
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -29,6 +30,29 @@ async def test_one_who_comes_late_sees_cursors_at_once(tmp_path: Path) -> None:
             assert ben.state["suggestions"] == ben.state["runs"] == []
             await ann.until(lambda: "Ben" in ann.names())
         await ann.until(lambda: "Ben" not in ann.names())
+
+
+@pytest.mark.slow
+async def test_who_sends_what_others_have_removed_already_hears_of_that(tmp_path: Path) -> None:
+    """The server was away, and Ann's removal of Ben's words comes to it before his words do."""
+    (tmp_path / "a.md").write_bytes(b"x\n")
+    async with serving(tmp_path) as server:
+        ben = Tab(server.url, "a.md", "Ben")
+        await ben.join()
+        await ben.leave()
+        ben.insert(0, "new ")
+        ann: Doc[Text] = Doc()
+        text = ann.get("text", type=Text)
+        ann.apply_update(ben.doc.get_update())
+        removals: list[bytes] = []
+        ann.observe(lambda event: removals.append(event.update))
+        del text[0:4]
+        place = f"{server.url.replace('http', 'ws', 1)}ws/a.md"
+        async with connect(place, additional_headers=BEARER, open_timeout=WITHIN) as socket:
+            await socket.send(protocol.create_sync_message(protocol.UPDATE, removals[-1]))
+            await ben.join()
+            await ben.until(lambda: str(ben) == "x\n")
+        await ben.leave()
 
 
 @pytest.mark.slow

@@ -155,6 +155,8 @@ class Room:
         self._state = state
         self._connections: set[RoomConnection] = set()
         self._from: RoomConnection | None = None
+        self._sent = b""
+        """What that one sent."""
         self._writers: set[str] = set()
         self._telling = False
         self._closed: ConnectionRejected | None = None
@@ -214,11 +216,14 @@ class Room:
             raise ConnectionRejected(BAD_MESSAGE, str(error)) from error
 
     def send_update(self, update: bytes) -> None:
-        """Tell all others than who it came from of a change of the document."""
+        """Tell everybody of a change of the document, but who sent just that.
+
+        It may be more than was sent: what others have removed comes into effect once the words are there.
+        """
         self.written += len(update)
         message = protocol.create_sync_message(protocol.UPDATE, update)
         for each in self._connections:
-            if each is not self._from:
+            if each is not self._from or update != self._sent:
                 each.send(message)
 
     def broadcast_awareness(
@@ -288,11 +293,11 @@ class Room:
             return
         if self.written + len(update) > self.limits.document:
             raise ConnectionRejected(TOO_LARGE, "the page is too large")
-        self._from = connection
+        self._from, self._sent = connection, update
         try:
             apply_update(self.doc, update)
         finally:
-            self._from = None
+            self._from, self._sent = None, b""
         self._writers.add(connection.name)
 
 

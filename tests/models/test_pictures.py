@@ -39,7 +39,7 @@ ANSWER = {
 }
 
 
-class Provider(ThreadingHTTPServer):
+class PictureServer(ThreadingHTTPServer):
     """A server in OpenAI's format that keeps what it is asked, and may have no eyes."""
 
     daemon_threads = True
@@ -55,7 +55,7 @@ class Provider(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        assert isinstance(self.server, Provider)
+        assert isinstance(self.server, PictureServer)
         asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked.append(asked)
         refused = PNG in asked and not self.server.sees
@@ -72,8 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def provider(*, sees: bool) -> Generator[Provider]:
-    with Provider(sees=sees) as server:
+def provider(*, sees: bool) -> Generator[PictureServer]:
+    with PictureServer(sees=sees) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -83,7 +83,7 @@ def provider(*, sees: bool) -> Generator[Provider]:
             thread.join(WITHIN)
 
 
-def open_at(server: Provider) -> Any:
+def open_at(server: PictureServer) -> Any:
     address = f"http://127.0.0.1:{server.server_address[1]}/v1"
     return open_model("openai:m", base_url=address, environ={"OPENAI_API_KEY": "none"}, max_retries=0)
 

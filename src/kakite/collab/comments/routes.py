@@ -47,8 +47,8 @@ class BeginThreadRequest(ReplyRequest):
     """What the person saw there."""
 
 
-class NameRequest(BaseModel):
-    """Who asks, as the page shows them."""
+class ResolveRequest(BaseModel):
+    """Who resolves a thread."""
 
     name: Annotated[str, Field(max_length=40)] = ""
 
@@ -67,7 +67,7 @@ def add_comments(app: FastAPI, registry: LiveRunRegistry) -> None:
         return await answers.finish(found, made, said, request)
 
     @app.post(f"{one}/resolve")
-    async def resolve(page: str, thread: str, request: Request, who: NameRequest) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+    async def resolve(page: str, thread: str, request: Request, who: ResolveRequest) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """Resolve a thread: its passage is marked no more."""
         found = await open_authorized(pages, request, page, writes=True)
         made = found.comments.resolve(thread, by=get_shown_name(get_user(request), who.name))

@@ -43,7 +43,7 @@ class CommentError(KakiteError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comment:
+class ThreadComment:
     """What somebody said about a passage."""
 
     id: str
@@ -68,7 +68,7 @@ class CommentThread:
     """What it read when the thread was begun."""
     words: str
     """What it reads, or read before it was removed."""
-    comments: tuple[Comment, ...]
+    comments: tuple[ThreadComment, ...]
     resolved_by: str = ""
     """Who resolved it; empty as long as it is open."""
 
@@ -328,8 +328,8 @@ def _relocate(thread: CommentThread, now: str) -> CommentThread:
     return replace(thread, span=TrackedRange(start, start))
 
 
-def _create_comment(text: str, by: str) -> Comment:
-    return Comment(id=secrets.token_hex(4), by=by, text=text, time=time.time())
+def _create_comment(text: str, by: str) -> ThreadComment:
+    return ThreadComment(id=secrets.token_hex(4), by=by, text=text, time=time.time())
 
 
 def _create_limit_error(what: str, hint: str) -> CommentError:
@@ -339,5 +339,5 @@ def _create_limit_error(what: str, hint: str) -> CommentError:
 def _decode_thread(stored: Mapping[str, Any]) -> CommentThread:
     fields: dict[str, Any] = {**stored}
     fields["span"] = TrackedRange(**stored["span"])
-    fields["comments"] = tuple(Comment(**each) for each in stored["comments"])
+    fields["comments"] = tuple(ThreadComment(**each) for each in stored["comments"])
     return CommentThread(**fields)

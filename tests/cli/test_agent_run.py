@@ -506,15 +506,19 @@ def test_in_a_folder_of_a_repository_its_repository_is_meant(given: list[str], h
 @pytest.mark.parametrize(
     ("made_by", "library", "extra"),
     [
-        ("pipx_metadata.json", "pipx inject kakite mistralai", "pipx runpip kakite install 'kakite[agent]'"),
+        (
+            "pipx_metadata.json",
+            "pipx inject kakite 'mistralai>=3.1.0,<4'",
+            "pipx runpip kakite install 'kakite[agent]'",
+        ),
         (
             "uv-receipt.toml",
-            f"uv pip install --python {sys.executable} mistralai",
+            f"uv pip install --python {sys.executable} 'mistralai>=3.1.0,<4'",
             f"uv pip install --python {sys.executable} 'kakite[agent]'",
         ),
         (
             "pyvenv.cfg",
-            "pip install mistralai, in the environment that has kakite",
+            "pip install 'mistralai>=3.1.0,<4', in the environment that has kakite",
             "pip install 'kakite[agent]', in the environment that has kakite",
         ),
     ],

@@ -143,6 +143,20 @@ def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path,
     assert KEY.encode() not in screen.raw
 
 
+def test_an_answer_typed_ahead_stands_below_what_its_question_is_about(home: Path, project: Path) -> None:
+    turns = (expecting(edit("1", "2"), "make a 2"), {"say": "It is 2."})
+    with run_scenario_server(script(*turns)) as server, chatting(server, home, project) as screen:
+        screen.press("/mode edits" + ENTER)
+        screen.press("make a 2" + ENTER)
+        screen.wait_for("It is 2.")
+        screen.wait_for_bottom("· /help")
+        screen.press(f"/rewind{ENTER}1{ENTER}f{ENTER}")
+        screen.wait_for("1 file; /undo")
+        order = ("1  make a 2", "Before which message?", "changed  a.py", "Bring back:", "Back to before:")
+        at = [next(row for row, line in enumerate(screen.lines) if text in line) for text in order]
+        assert at == sorted(at), "\n".join(screen.lines)
+
+
 def test_what_is_written_and_answered_on_the_page_happens_at_the_terminal(home: Path, project: Path) -> None:
     turns = ({"say": "Hello."}, expecting(edit("1", "2"), "make a 2"), {"say": "It is 2."})
     with run_scenario_server(script(*turns)) as server, chatting(server, home, project) as screen:

@@ -115,6 +115,16 @@ class PromptOwner(Protocol):
         ...
 
 
+class _TextAbove(StdoutProxy):
+    """Writes what is printed above the line; a thread does it, a moment later."""
+
+    def drain(self) -> None:
+        """Wait until what was printed so far is on the terminal."""
+        self.close()
+        self._flush_thread = self._start_write_thread()
+        self.closed = False
+
+
 class PromptInput:
     """A line editor that stays at the bottom while text scrolls above it. A LineInput."""
 
@@ -125,6 +135,7 @@ class PromptInput:
         # The library gives the terminal back while text is written above the line: what is typed in that
         # moment would be echoed, and Enter would come as a new line.
         self._keyboard.cooked_mode = nullcontext
+        self._text_above: _TextAbove | None = None
         self._given: list[Any] = []
         """The settings of the terminal as it was given to us."""
         self._prompt = self._build_prompt(history)
@@ -137,7 +148,7 @@ class PromptInput:
     @contextmanager
     def open(self) -> Generator[None]:
         """Let everything that is written appear above the line."""
-        proxy = StdoutProxy(sleep_between_writes=REDRAW_INTERVAL, raw=True)
+        self._text_above = proxy = _TextAbove(sleep_between_writes=REDRAW_INTERVAL, raw=True)
         self._given = termios.tcgetattr(sys.stdin)
         try:
             _keep_keys(self._given)
@@ -159,6 +170,8 @@ class PromptInput:
 
     async def read_answer(self, question: str) -> str:
         """Ask for one line, with a history of its own."""
+        if self._text_above is not None:  # the question is about it: a quick answer must not come before it
+            self._text_above.drain()
         asking: PromptSession[str] = PromptSession(history=InMemoryHistory(), input=self._keyboard)
         with suppress(EOFError, KeyboardInterrupt):
             return (await asking.prompt_async(f"{question} ", handle_sigint=False)).strip()

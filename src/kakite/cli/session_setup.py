@@ -272,7 +272,9 @@ def _build_deps(
 
     task = run.task
     pages = None if task.network == "off" else PageFetcher(task.network, task.hosts, os.environ)
-    terms = SandboxSpec(network=task.network, hosts=task.hosts)
+    terms = SandboxSpec(
+        network=task.network, hosts=task.hosts, credentials=task.credentials, requests=task.requests
+    )
     return SessionDeps(
         record=record,
         sandbox=open_sandbox(task.sandbox, record.task, terms=terms, project=Path(task.folder)),
@@ -336,6 +338,8 @@ def _create_run(settings: Settings, project: Path, session_id: str, sandbox: str
         model_options=build_model_options(settings),
         network=settings.network,
         hosts=settings.hosts,
+        credentials=dict(settings.credentials),
+        requests=settings.requests,
         workspace="folder",
     )
     return state_machine.create_session_state(apply_limits(task, settings))

@@ -69,6 +69,27 @@ def _check_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
     return hosts
 
 
+def _check_credentials(credentials: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    from kakite.sandbox.egress.credentials import check_credentials
+
+    try:
+        check_credentials(credentials)
+    except UsageError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from error
+    return credentials
+
+
+def _check_requests(requests: tuple[str, ...]) -> tuple[str, ...]:
+    from kakite.sandbox.egress.credentials import parse_request_rule
+
+    try:
+        for text in requests:
+            parse_request_rule(text)
+    except UsageError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from error
+    return requests
+
+
 def _check_base_url(address: str) -> str:
     if address and not address.startswith(("http://", "https://")):
         raise ValueError("an address begins with http:// or https://, such as http://127.0.0.1:8080/v1")
@@ -140,6 +161,14 @@ def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_hosts)]
+
+
+Credentials = Annotated[
+    dict[str, Annotated[tuple[str, ...], BeforeValidator(_split)]],
+    BeforeValidator(_parse_names),
+    AfterValidator(_check_credentials),
+]
+Requests = Annotated[tuple[str, ...], BeforeValidator(_parse_list), AfterValidator(_check_requests)]
 
 
 Format = Literal["auto", "quote", "anchors", "patch"]
@@ -265,6 +294,13 @@ class Settings(BaseModel):
     )
     hosts: Hosts = Field(
         (), description="More hosts to allow with `registries`: `name`, `*.name` or `name:port`"
+    )
+    credentials: Credentials = Field(
+        default_factory=dict,
+        description="Secrets for hosts, which commands can use and not see: `VARIABLE: [HOST, …]`",
+    )
+    requests: Requests = Field(
+        (), description="The only requests to allow to some hosts: `HOST/PATH` or `GET,POST HOST/PATH`"
     )
     setup: Literal["auto", "off"] = Field(
         "auto", description="Whether Kakite first installs what the project needs"

@@ -25,6 +25,7 @@ from kakite.processes.spec import (
     build_command_argv,
     build_import_environment,
     build_proxy_environment,
+    get_passed_environment,
 )
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "build_import_environment",
     "build_proxy_environment",
     "complete",
+    "get_passed_environment",
     "is_run_by_kakite",
     "run",
     "start",

@@ -93,6 +93,8 @@ address. The last two by a proxy of ours on the host, which HTTP, HTTPS and what
 
 NETWORK = "KAKITE_NETWORK"
 """The variable with the name of the network."""
+PASSED = "KAKITE_PASSED_VARIABLES"
+"""The variable that names further ones, separated by commas, which commands get as the sandbox set them."""
 PORT = 3128
 """Where the proxy is, on the loopback of the programs that may use it."""
 
@@ -133,6 +135,12 @@ _SOON = {
     # pip tells why it failed only before it tries again.
     "PIP_RETRIES": "1",
 }
+
+
+def get_passed_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the further variables that a sandbox gives to commands."""
+    names = environ.get(PASSED, "").split(",")
+    return {name: environ[name] for name in names if name and name in environ}
 
 
 def build_proxy_environment(network: Network) -> dict[str, str]:

@@ -42,6 +42,11 @@ class SandboxSpec:
     """What programs may reach, unless one is started with another."""
     hosts: tuple[str, ...] = ()
     """Hosts that ``registries`` allows besides the usual ones: a name, or ``*.name`` for all below it."""
+    credentials: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The hosts that each secret is for, by the name of the variable that holds it here. Programs get a
+    sentinel in its place."""
+    requests: tuple[str, ...] = ()
+    """What may be asked of some hosts, over TLS: ``GET,POST host/path``."""
     services: Mapping[str, Service] = field(default_factory=dict[str, Service])
     """By name: lower-case letters, digits and dashes."""
     cache: str = ""

@@ -57,6 +57,10 @@ class Task:
     """What commands may reach."""
     hosts: tuple[str, ...] = ()
     """What ``registries`` allows besides."""
+    credentials: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The hosts that each secret is for, by its variable; never a secret itself."""
+    requests: tuple[str, ...] = ()
+    """What may be asked of some hosts."""
     setup: bool = False
     """Whether what the project needs is installed at the start."""
     budget: UsageLimits = UsageLimits()

@@ -479,6 +479,8 @@ class TaskActivities:
         terms = SandboxSpec(
             network=task.network,
             hosts=task.hosts,
+            credentials=task.credentials,
+            requests=task.requests,
             services={ORIGIN_SERVICE: relay},
             cache=task.repository,
             checkout=address.local_path,

@@ -181,6 +181,8 @@ def _build_task(text: str, run_id: str, address: RepoUrl, branch: str | None, se
         model_options=build_model_options(settings),
         network=settings.network,
         hosts=settings.hosts,
+        credentials=dict(settings.credentials),
+        requests=settings.requests,
         setup=settings.setup == "auto",
     )
     return apply_limits(task, settings)
@@ -686,6 +688,8 @@ def _build_sandbox_spec(
     return SandboxSpec(
         network=task.network,
         hosts=task.hosts,
+        credentials=task.credentials,
+        requests=task.requests,
         services={ORIGIN_SERVICE: relay, **({SERVICE: container.serve} if container else {})},
         cache="" if container else address.url,
         checkout=address.local_path,

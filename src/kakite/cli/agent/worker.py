@@ -397,6 +397,8 @@ def build_task_settings(settings: Settings) -> dict[str, object]:
         "model_options": [asdict(each) for each in build_model_options(settings)],
         "network": settings.network,
         "hosts": list(settings.hosts),
+        "credentials": {name: list(hosts) for name, hosts in settings.credentials.items()},
+        "requests": list(settings.requests),
         "setup": settings.setup == "auto",
     }
 

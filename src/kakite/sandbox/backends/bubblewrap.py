@@ -49,8 +49,9 @@ from kakite.sandbox.egress.proxy import SERVICE
 from kakite.sandbox.egress.setup import (
     add_proxy_service,
     build_forward_argv,
-    build_proxy_environment,
+    build_network_environment,
     open_network,
+    put_trust_store,
 )
 from kakite.sandbox.files.project_folder import (
     ENVIRONMENT,
@@ -250,6 +251,7 @@ class BubblewrapSandbox:
         self._folder.make()
         await self._folder.take_ownership()
         self._folder.put_seccomp(seccomp.compile_filter())
+        await asyncio.to_thread(put_trust_store, self._terms, self._folder.home)
         person = await asyncio.to_thread(self._open_project)
         self._mounts = bwrap_mounts.plan(
             self._folder, person, self._terms.limits, home=_HOME, project=_PROJECT
@@ -361,7 +363,7 @@ class BubblewrapSandbox:
         seen: Iterable[str],
         first: Sequence[str],
     ) -> ProcessSpec:
-        env = {**self._env, **build_proxy_environment(network), **(env or {})}
+        env = {**self._env, **build_network_environment(self._terms, network, _HOME), **(env or {})}
         loaded = {name: value for name, value in env.items() if name.startswith(_LOADED)}
         setenv = [part for name, value in loaded.items() for part in ("--setenv", name, value)]
         unset = [part for name in _OF_SHELLS if name not in env for part in ("--unsetenv", name)]

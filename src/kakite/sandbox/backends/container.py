@@ -33,7 +33,12 @@ from kakite.sandbox.container.control_channel import (
     build_start_order,
 )
 from kakite.sandbox.disk_limits import DiskUsage, list_namespace_pids, measure, measure_deleted
-from kakite.sandbox.egress.setup import add_proxy_service, build_proxy_environment, open_network
+from kakite.sandbox.egress.setup import (
+    add_proxy_service,
+    build_network_environment,
+    open_network,
+    put_trust_store,
+)
 from kakite.sandbox.files import task_folder
 from kakite.sandbox.files.project_folder import (
     ENVIRONMENT,
@@ -148,6 +153,7 @@ class ContainerSandbox:
             self._must_be_ours(containers)
             await asyncio.to_thread(remote_engine.repair_folders, self._get_folders().values())
         self._folder.make()
+        await asyncio.to_thread(put_trust_store, self._terms, self._folder.home)
         if self._project:
             await asyncio.to_thread(self._open_project, self._project)
         reaping = asyncio.create_task(asyncio.to_thread(reap, containers))
@@ -215,7 +221,8 @@ class ContainerSandbox:
 
     def _build_env(self, env: Mapping[str, str] | None, network: Network | None) -> dict[str, str]:
         """Return what a program gets besides the container's own environment."""
-        return {**build_proxy_environment(network or self._terms.network), **(env or {})}
+        network = network or self._terms.network
+        return {**build_network_environment(self._terms, network, HOME), **(env or {})}
 
     def allow_network(self) -> AbstractContextManager[None]:
         """Let what was launched reach what the spec's network allows, for as long as this is entered."""

@@ -1,4 +1,4 @@
-"""Forwards one request of plain HTTP through the proxy: h11 reads and writes both sides."""
+"""Forwards one request through the proxy, as plain HTTP: h11 reads and writes both sides."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import h11
 
+from kakite.sandbox.egress.credentials import Headers, Inspection, Mask
 from kakite.sandbox.egress.policy import Target, read_target
 from kakite.sandbox.egress.tunnel import PIECE
 
@@ -25,7 +26,6 @@ _HOP_BY_HOP = frozenset(
         *(b"te", b"trailer", b"transfer-encoding", b"upgrade"),
     )
 )
-_Headers = list[tuple[bytes, bytes]]
 
 
 class HttpExchangeError(Exception):  # an answer to the program, with its status
@@ -97,15 +97,41 @@ def read_absolute(target: bytes) -> tuple[Target, str] | None:
 async def forward_request(
     request: h11.Request, target: Target, path: str, program: HttpPeer, host: HttpPeer, way: HostConnection
 ) -> None:
+    """Carry a request to the host, and its answer back."""
+    name = str(target).removesuffix(":80")
+    headers = _build_upstream_headers(request, name)
+    if way.through_proxy and way.authorization:
+        headers.append((b"Proxy-Authorization", way.authorization.encode("ascii")))
+    goal = f"http://{name}{path}" if way.through_proxy else path
+    upstream = h11.Request(method=request.method, target=goal.encode("ascii"), headers=headers)
+    await _exchange(upstream, target, program, host, Mask(()))
+
+
+async def forward_inspected_request(
+    request: h11.Request, target: Target, program: HttpPeer, host: HttpPeer, inspection: Inspection
+) -> None:
+    """The same for a host whose TLS the proxy ends: secrets are put in, and hidden in the answer."""
+    headers = _build_upstream_headers(request, str(target).removesuffix(":443"))
+    upstream = h11.Request(
+        method=request.method,
+        target=inspection.fill_in_path(target, request.target),
+        headers=inspection.fill_in(target, headers),
+    )
+    await _exchange(upstream, target, program, host, inspection.create_mask(target))
+
+
+async def _exchange(
+    upstream: h11.Request, target: Target, program: HttpPeer, host: HttpPeer, mask: Mask
+) -> None:
     """Carry a request to the host, and its answer back.
 
     Raises:
         HttpExchangeError: nothing of an answer was given yet, and none will come from the host.
         h11.ProtocolError: the conversation cannot go on; part of an answer was given.
     """
-    sending = asyncio.ensure_future(_send(_build_upstream_request(request, target, path, way), program, host))
+    sending = asyncio.ensure_future(_send(upstream, program, host))
     try:
-        await _forward_response(program, host)
+        await _forward_response(program, host, mask)
     except (h11.RemoteProtocolError, OSError) as error:
         if sending.done() and not sending.cancelled() and (fault := sending.exception()):
             raise fault from error
@@ -120,23 +146,17 @@ async def forward_request(
         host.writer.transport.abort()
 
 
-def _build_upstream_request(
-    request: h11.Request, target: Target, path: str, way: HostConnection
-) -> h11.Request:
+def _build_upstream_headers(request: h11.Request, name: str) -> Headers:
     # What the address says goes, whatever the program wrote as Host: that is what was judged.
-    name = str(target).removesuffix(":80")
-    headers: _Headers = [(b"Host", name.encode("ascii"))]
+    headers: Headers = [(b"Host", name.encode("ascii"))]
     headers += (pair for pair in _drop_hop_by_hop(request.headers.raw_items()) if pair[0].lower() != b"host")
     if _is_chunked(request.headers):
         headers.append((b"Transfer-Encoding", b"chunked"))
     headers.append((b"Connection", b"close"))
-    if way.through_proxy and way.authorization:
-        headers.append((b"Proxy-Authorization", way.authorization.encode("ascii")))
-    goal = f"http://{name}{path}" if way.through_proxy else path
-    return h11.Request(method=request.method, target=goal.encode("ascii"), headers=headers)
+    return headers
 
 
-def _drop_hop_by_hop(headers: Iterable[tuple[bytes, bytes]]) -> _Headers:
+def _drop_hop_by_hop(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the headers that are not for this connection alone."""
     pairs = list(headers)
     named = {
@@ -170,22 +190,24 @@ async def _send(request: h11.Request, program: HttpPeer, host: HttpPeer) -> None
         pass  # who of the two went away shows where the answer is carried
 
 
-async def _forward_response(program: HttpPeer, host: HttpPeer) -> None:
+async def _forward_response(program: HttpPeer, host: HttpPeer, mask: Mask) -> None:
     while not isinstance(event := await host.receive_event(), h11.EndOfMessage):
         match event:
             case h11.InformationalResponse():
-                headers = _drop_hop_by_hop(event.headers.raw_items())
+                headers = mask.hide_headers(_drop_hop_by_hop(event.headers.raw_items()))
                 told = h11.InformationalResponse(
                     status_code=event.status_code, reason=event.reason, headers=headers
                 )
                 await program.send_event(told)
             case h11.Response():
-                headers = _drop_hop_by_hop(event.headers.raw_items())
+                headers = mask.hide_headers(_drop_hop_by_hop(event.headers.raw_items()))
                 await program.send_event(
                     h11.Response(status_code=event.status_code, reason=event.reason, headers=headers)
                 )
             case h11.Data():
-                await program.send_event(event)
+                await program.send_event(h11.Data(data=mask.hide(event.data)))
             case _:
                 raise h11.RemoteProtocolError("the host closed the connection")
+    if rest := mask.finish():
+        await program.send_event(h11.Data(data=rest))
     await program.send_event(h11.EndOfMessage())

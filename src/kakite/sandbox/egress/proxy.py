@@ -2,7 +2,8 @@
 
 It is a service of the sandbox: each connection from inside is one call. It speaks HTTP: ``CONNECT`` for
 whatever is encrypted, absolute addresses for plain HTTP. Every request is answered, a refused one at once and
-with the setting that allows it.
+with the setting that allows it. For the hosts that a person's credentials or rules for requests name, it ends
+TLS itself, and begins it anew to the host.
 """
 
 from __future__ import annotations
@@ -10,14 +11,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import ssl
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import h11
 
 from kakite.sandbox.egress.connect import Connector, HostConnection, HostUnreachableError, Resolve
-from kakite.sandbox.egress.http_forward import HttpExchangeError, HttpPeer, forward_request, read_absolute
+from kakite.sandbox.egress.credentials import Inspection
+from kakite.sandbox.egress.http_forward import (
+    HttpExchangeError,
+    HttpPeer,
+    forward_inspected_request,
+    forward_request,
+    read_absolute,
+)
 from kakite.sandbox.egress.policy import (
     AllowedHost,
     DeniedHost,
@@ -26,11 +35,12 @@ from kakite.sandbox.egress.policy import (
     parse_address,
     read_target,
 )
+from kakite.sandbox.egress.tls import CertificateAuthority, TlsStream
 from kakite.sandbox.egress.tunnel import IdleTimeout, ProxyTimeouts, join, read_client_hello, refuse_name
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 
     from kakite.sandbox.spec import Network
 
@@ -71,16 +81,25 @@ class EgressProxy:
         resolve: Resolve | None = None,
         patience: ProxyTimeouts | None = None,
         registries: bool = True,
+        inspection: Inspection | None = None,
+        trust: ssl.SSLContext | None = None,
     ) -> None:
         """Make a proxy that allows ``hosts`` besides the registries, or them alone without ``registries``.
 
         ``environ`` is where a proxy of the machine's own is named (``HTTPS_PROXY``…): this process's
-        environment unless given. ``resolve`` finds addresses in place of the system.
+        environment unless given. ``resolve`` finds addresses in place of the system. The hosts of
+        ``inspection`` are allowed too, and ``trust`` says whose certificates they may have, in place of what
+        this machine trusts.
 
         Raises:
             UsageError: one of the hosts is none, code ``bad_host``.
         """
-        self._rules = build_policy(hosts, registries=registries)
+        self.inspection = inspection or Inspection()
+        inspected = self.inspection.targets
+        self.authority = CertificateAuthority() if inspected else None
+        """Whom programs must trust to reach the hosts of ``inspection``."""
+        self._trust = trust
+        self._rules = build_policy((*hosts, *map(str, inspected)), registries=registries)
         self._outlet = Connector(os.environ if environ is None else environ, resolve)
         self._patience = patience or ProxyTimeouts()
         self._opened: Counter[Network] = Counter()
@@ -153,8 +172,17 @@ class EgressProxy:
         if len(self._live) > MAX_CONNECTIONS:
             await self._refuse(live, program, 503, f"more than {MAX_CONNECTIONS} connections at once")
             return
+        await self._serve_all(live, program, self._serve_request)
+
+    async def _serve_all(
+        self,
+        live: _LiveConnection,
+        program: HttpPeer,
+        serve: Callable[[_LiveConnection, HttpPeer], Awaitable[bool]],
+    ) -> None:
+        """Answer one request after the other."""
         try:
-            while await self._serve_request(live, program):
+            while await serve(live, program):
                 live.target = None
                 live.lease.extend(self._patience.head)
                 program.http.start_next_cycle()
@@ -181,6 +209,10 @@ class EgressProxy:
         way = await self._reach(live, target, plain=True)
         host = HttpPeer(h11.CLIENT, way.reader, way.writer, live.lease)
         await forward_request(request, target, path, program, host, way)
+        return await self._end_exchange(live, program)
+
+    async def _end_exchange(self, live: _LiveConnection, program: HttpPeer) -> bool:
+        """Tell whether another request can follow."""
         if program.http.their_state is h11.SEND_BODY:  # answered before it had said all
             live.lease.extend(self._patience.linger)
             await _linger(program)
@@ -190,17 +222,65 @@ class EgressProxy:
         target = read_target(request.target.decode("ascii"), None)
         if target is None or not target.port:
             raise HttpExchangeError(400, "CONNECT needs a host and a port")
+        if self.authority and target in self.inspection.targets:
+            await self._inspect(live, program, target, self.authority.get_context(target.host))
+            return
         way = await self._reach(live, target)
         try:
-            while not isinstance(await program.receive_event(), h11.EndOfMessage):
-                pass
-            await program.send_event(h11.Response(status_code=200, reason=b"Connected", headers=[]))
-            early = program.http.trailing_data[0]
+            early = await _accept_tunnel(program)
             if await self._greet(target, program, way, early):
                 inner, outer = (program.reader, program.writer), (way.reader, way.writer)
                 await join(inner, outer, live.lease, self._patience.half)
         finally:
             way.writer.transport.abort()
+
+    async def _inspect(
+        self, live: _LiveConnection, program: HttpPeer, target: Target, context: ssl.SSLContext
+    ) -> None:
+        """End the program's TLS here, and answer its requests to this host."""
+        self._must_be_allowed(target)
+        early = await _accept_tunnel(program)
+        stream = TlsStream(program.reader, program.writer, context, early=early)
+        await stream.handshake()
+
+        async def serve(live: _LiveConnection, inner: HttpPeer) -> bool:
+            return await self._serve_inspected(live, inner, target)
+
+        await self._serve_all(live, _create_peer(h11.SERVER, stream, live.lease), serve)
+        stream.write_eof()
+
+    async def _serve_inspected(self, live: _LiveConnection, program: HttpPeer, target: Target) -> bool:
+        """Answer the next request within a TLS that was ended here; tell whether another one can follow."""
+        request = await program.receive_event()
+        if not isinstance(request, h11.Request):
+            return False
+        live.lease.extend(self._patience.idle)
+        if not request.target.startswith(b"/"):
+            raise HttpExchangeError(400, "a request begins with the path of what is asked for")
+        if why := self.inspection.find_refusal(target, request.method, request.target):
+            raise HttpExchangeError(403, why)
+        way = await self._reach(live, target)
+        try:
+            self._trust = self._trust or ssl.create_default_context()
+            stream = TlsStream(way.reader, way.writer, self._trust, host=target.host)
+            await self._shake_hands(stream, target)
+            host = _create_peer(h11.CLIENT, stream, live.lease)
+            await forward_inspected_request(request, target, program, host, self.inspection)
+        finally:
+            way.writer.transport.abort()
+        return await self._end_exchange(live, program)
+
+    async def _shake_hands(self, stream: TlsStream, target: Target) -> None:
+        try:
+            async with asyncio.timeout(self._patience.connect):
+                await stream.handshake()
+        except ssl.SSLCertVerificationError as error:
+            why = f"{target.host}: its certificate is not valid: {error.verify_message}"
+            raise HostUnreachableError(502, why) from error
+        except TimeoutError as error:
+            raise HostUnreachableError(504, f"{target}: no answer in {self._patience.connect:g} s") from error
+        except OSError as error:
+            raise HostUnreachableError(502, f"{target.host} does not speak TLS") from error
 
     async def _greet(self, target: Target, program: HttpPeer, way: HostConnection, early: bytes) -> bool:
         """Pass on what the program says first; False if it greets another host than it was let through to."""
@@ -216,15 +296,19 @@ class EgressProxy:
         return True
 
     async def _reach(self, live: _LiveConnection, target: Target, *, plain: bool = False) -> HostConnection:
-        allowed = self._evaluate(target)
-        if isinstance(allowed, DeniedHost):
-            raise HostUnreachableError(403, allowed.reason)
+        allowed = self._must_be_allowed(target)
         live.target = target
         try:
             async with asyncio.timeout(self._patience.connect):
                 return await self._outlet.connect(target, allowed, plain=plain)
         except TimeoutError as error:
             raise HostUnreachableError(504, f"{target}: no answer in {self._patience.connect:g} s") from error
+
+    def _must_be_allowed(self, target: Target) -> AllowedHost:
+        allowed = self._evaluate(target)
+        if isinstance(allowed, DeniedHost):
+            raise HostUnreachableError(403, allowed.reason)
+        return allowed
 
     async def _refuse(self, live: _LiveConnection, program: HttpPeer, status: int, reason: str) -> None:
         """Answer with the reason, and let the program read it."""
@@ -242,6 +326,19 @@ class EgressProxy:
                     await _send_error(program, 504, "no data came for too long")
         else:
             program.writer.transport.abort()
+
+
+def _create_peer(role: type[h11.CLIENT | h11.SERVER], stream: TlsStream, lease: IdleTimeout) -> HttpPeer:
+    """Return a peer within TLS: its stream has all that a peer asks of a reader and of a writer."""
+    return HttpPeer(role, cast("StreamReader", stream), cast("StreamWriter", stream), lease)
+
+
+async def _accept_tunnel(program: HttpPeer) -> bytes:
+    """Tell a program that its tunnel is there, and return what it said already in it."""
+    while not isinstance(await program.receive_event(), h11.EndOfMessage):
+        pass
+    await program.send_event(h11.Response(status_code=200, reason=b"Connected", headers=[]))
+    return program.http.trailing_data[0]
 
 
 async def _send_error(program: HttpPeer, status: int, reason: str) -> None:

@@ -21,6 +21,7 @@ from kakite.processes import (
     build_base_environment,
     build_command_argv,
     build_proxy_environment,
+    get_passed_environment,
     run,
 )
 from kakite.tools.arguments import ToolError
@@ -125,7 +126,7 @@ def create_run_command_tool(scope: Scope, rules: CommandRules, jobs: Jobs) -> Fu
         # Never the server's whole environment: a client may have put its keys there.
         home = os.environ.get("HOME") or await asyncio.to_thread(scope.workspace.canonicalize, path)
         network = get_run_network()
-        told = build_proxy_environment(network) if network else {}
+        told = build_proxy_environment(network) | get_passed_environment(os.environ) if network else {}
         environment = build_base_environment(os.environ, home) | told
         with ExitStack() as opened:
             folder = await asyncio.to_thread(opened.enter_context, scope.workspace.open_folder(path))

@@ -131,7 +131,7 @@ class Mask:
 
     def hide(self, data: bytes) -> bytes:
         """Return the next piece, without its end, where a secret may begin."""
-        whole = self._hide_all(self._held + bytes(data))
+        whole = self.hide_text(self._held + bytes(data))
         cut = max(0, len(whole) - self._longest + 1)
         self._held = whole[cut:]
         return whole[:cut]
@@ -143,9 +143,10 @@ class Mask:
 
     def hide_headers(self, headers: Headers) -> Headers:
         """Return the headers without secrets."""
-        return [(name, self._hide_all(value)) for name, value in headers]
+        return [(name, self.hide_text(value)) for name, value in headers]
 
-    def _hide_all(self, data: bytes) -> bytes:
+    def hide_text(self, data: bytes) -> bytes:
+        """Return a whole text without secrets."""
         for each in self._credentials:
             data = data.replace(each.secret, each.sentinel)
         return data

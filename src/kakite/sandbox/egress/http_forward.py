@@ -196,13 +196,15 @@ async def _forward_response(program: HttpPeer, host: HttpPeer, mask: Mask) -> No
             case h11.InformationalResponse():
                 headers = mask.hide_headers(_drop_hop_by_hop(event.headers.raw_items()))
                 told = h11.InformationalResponse(
-                    status_code=event.status_code, reason=event.reason, headers=headers
+                    status_code=event.status_code, reason=mask.hide_text(event.reason), headers=headers
                 )
                 await program.send_event(told)
             case h11.Response():
                 headers = mask.hide_headers(_drop_hop_by_hop(event.headers.raw_items()))
                 await program.send_event(
-                    h11.Response(status_code=event.status_code, reason=event.reason, headers=headers)
+                    h11.Response(
+                        status_code=event.status_code, reason=mask.hide_text(event.reason), headers=headers
+                    )
                 )
             case h11.Data():
                 await program.send_event(h11.Data(data=mask.hide(event.data)))

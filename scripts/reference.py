@@ -67,7 +67,10 @@ _DOES: Mapping[str, str] = {
 }
 
 # The form of a family of names, and what Kakite gives to its own helpers.
-_INNER = {"KAKITE_COMMANDS", "KAKITE_DEBATE_NAME_URL", "KAKITE_GIT_PASSWORD", "KAKITE_GIT_USERNAME"}
+_INNER = {
+    *("KAKITE_COMMANDS", "KAKITE_DEBATE_NAME_URL", "KAKITE_GIT_PASSWORD", "KAKITE_GIT_USERNAME"),
+    "KAKITE_PASSED_VARIABLES",
+}
 
 # Raised where no narrower code fits; the message says it all.
 _BASIC: Mapping[str, str] = {

@@ -287,6 +287,24 @@ async def test_a_request_that_no_rule_allows_is_told_why_and_the_next_one_goes()
         assert b"override" not in service.heard[0].lower()
 
 
+async def test_no_other_way_leads_to_a_host_that_has_rules() -> None:
+    async with world("GET api.test:PORT/v1/*") as (service, proxy, port):
+        target = f"{HOST}:{service.port}"
+        with proxy.open_network("open"):
+            for request in (
+                f"GET http://{target}/admin HTTP/1.1",
+                f"GET http://{HOST}/admin HTTP/1.1",
+                f"CONNECT {HOST}:443 HTTP/1.1",
+                f"CONNECT {HOST.upper()}.:443 HTTP/1.1",
+            ):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(f"{request}\r\nHost: x\r\n\r\n".encode())
+                async with asyncio.timeout(WITHIN):
+                    assert (await reader.read(-1)).startswith(b"HTTP/1.1 403 "), request
+                writer.close()
+        assert not service.heard
+
+
 async def test_one_tunnel_serves_several_requests_and_the_host_is_always_the_tunnels() -> None:
     async with world() as (service, proxy, port):
         target = f"{HOST}:{service.port}"

@@ -81,6 +81,10 @@ class Inspection:
         """What programs inside find in the variables of the secrets."""
         return {credential.name: credential.sentinel.decode() for credential in self.credentials}
 
+    def has_rules(self, host: str) -> bool:
+        """Return whether only some requests may go to this host, whatever the port."""
+        return any(rule.target.host == host for rule in self.rules)
+
     def find_refusal(self, target: Target, method: bytes, path: bytes) -> str:
         """Return why a request may not go to a host; empty if it may."""
         rules = [rule for rule in self.rules if rule.target == target]

@@ -206,6 +206,8 @@ class EgressProxy:
         if not found:
             raise HttpExchangeError(400, "this is a proxy: ask for http://host/path, or CONNECT host:port")
         target, path = found
+        if target in self.inspection.targets:
+            raise HttpExchangeError(403, f"{target} is reached over TLS alone, by the settings")
         way = await self._reach(live, target, plain=True)
         host = HttpPeer(h11.CLIENT, way.reader, way.writer, live.lease)
         await forward_request(request, target, path, program, host, way)
@@ -308,6 +310,8 @@ class EgressProxy:
         allowed = self._evaluate(target)
         if isinstance(allowed, DeniedHost):
             raise HostUnreachableError(403, allowed.reason)
+        if self.inspection.has_rules(target.host) and target not in self.inspection.targets:
+            raise HostUnreachableError(403, f"no rule of the setting requests is for {target}")
         return allowed
 
     async def _refuse(self, live: _LiveConnection, program: HttpPeer, status: int, reason: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
-from tests.cli.program import Outcome, argv, environment, kakite
+from tests.cli.program import Outcome, argv, environment, kakite, skip_without
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def chat(server: ScenarioServer, home: Path, project: Path, *more: str) -> Outco
 
 def arguments(server: ScenarioServer, *more: str) -> list[str]:
     fixed = ["--model", "openai:scripted", "--base-url", server.openai_url, "--sandbox", "local"]
-    return ["chat", *more, *fixed]
+    return ["chat", *fixed, *more]
 
 
 def test_one_answer_is_printed_and_the_folder_is_changed(home: Path, project: Path) -> None:
@@ -318,6 +318,34 @@ def test_a_page_is_fetched_as_far_as_the_network_goes(
     (result,) = [line for line in told if line["type"] == "result" and "tool" in line]
     assert result["code"] == code
     assert ("# Head" in result["text"], "script" in result["text"]) == (not code, False)
+
+
+def test_the_person_is_asked_about_a_host_that_is_left_out(home: Path, project: Path) -> None:
+    skip_without("bubblewrap")
+    asks = """
+import urllib.error, urllib.request
+for name in ("one", "two", "one"):
+    try:
+        urllib.request.urlopen(f"http://{name}.invalid/")
+    except urllib.error.HTTPError as error:
+        print(error.code, error.read().decode())
+"""
+    turn = {"calls": [{"tool": "run_command", "arguments": {"command": ["python3", "-c", asks]}}]}
+    flags = ("--approve", "all", "--network", "registries", "--sandbox", "bubblewrap")
+    with (
+        run_scenario_server(script(turn, {"say": "Tried."})) as server,
+        driven(server, home, project, *flags) as lines,
+    ):
+        lines.send(type="prompt", text="go")
+        for host, answer in (("one.invalid:80", "yes, in this session"), ("two.invalid:80", "no")):
+            question = lines.wait_for("question")
+            assert host in question["text"]
+            lines.send(type="answer", id=question["id"], text=answer)
+        told = lines.wait_for("result")["text"]
+        assert lines.wait_for("turn_ended")["reason"] == "answered"
+        assert lines.end() == 0
+    assert told.count("502 kakite: one.invalid: the name has no address") == 2
+    assert "403 kakite: the person said no to two.invalid:80" in told
 
 
 def test_a_program_interrupts_a_turn(home: Path, project: Path) -> None:

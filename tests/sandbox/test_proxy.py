@@ -150,6 +150,75 @@ async def test_without_a_program_that_has_a_network_all_is_refused() -> None:
         assert status(answer) == 403
 
 
+# Asking the person
+
+
+class Person:
+    """Answers about hosts, once they are told to."""
+
+    def __init__(self, *answers: bool | None) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.ready = asyncio.Event()
+        self.was_asked = asyncio.Event()
+        self.was_withdrawn = asyncio.Event()
+
+    async def ask(self, host: str) -> bool | None:
+        self.asked.append(host)
+        self.was_asked.set()
+        try:
+            await self.ready.wait()
+        except asyncio.CancelledError:
+            self.was_withdrawn.set()
+            raise
+        return self.answers.pop(0)
+
+
+async def test_one_question_serves_all_who_wait_for_a_host_and_all_who_come_later() -> None:
+    person = Person(True)
+    async with world(ask_host=person.ask) as here:
+        request = "CONNECT inner.test:443 HTTP/1.1\nHost: x\n\n"
+        several = [asyncio.create_task(here.ask(request)) for _ in range(3)]
+        async with asyncio.timeout(WITHIN):
+            await person.was_asked.wait()
+        person.ready.set()
+        answers = await asyncio.gather(*several, here.ask(request))
+        # Every name leads to loopback here: that the address is the reason shows that the name is allowed.
+        assert all(b"inner.test is at an address of the machine itself" in answer for answer in answers)
+    assert person.asked == ["inner.test:443"]
+
+
+async def test_a_yes_leads_to_no_address_that_is_not_public_and_a_no_is_told() -> None:
+    person = Person(True, False, None)
+    person.ready.set()
+    async with server(echo) as port, world(ask_host=person.ask) as here:
+        inner = await here.ask(f"CONNECT inner.test:{port} HTTP/1.1\nHost: x\n\n")
+        assert b"403 Forbidden (kakite: inner.test is at an address of the machine itself" in inner
+        for _ in range(2):
+            no = await here.ask("GET http://other.test/ HTTP/1.1\nHost: x\n\n")
+            assert b"403 Forbidden (kakite: the person said no to other.test:80)" in no
+        silent = await here.ask("CONNECT third.test:443 HTTP/1.1\nHost: x\n\n")
+        assert b"403 Forbidden (kakite: third.test is not a package registry" in silent
+        literal = await here.ask(f"CONNECT 127.0.0.1:{port} HTTP/1.1\nHost: x\n\n")
+        assert b"403 Forbidden (kakite: port" in literal
+        metadata = await here.ask("CONNECT metadata.google.internal:80 HTTP/1.1\nHost: x\n\n")
+        assert status(metadata) == 403
+    assert person.asked == [f"inner.test:{port}", "other.test:80", "third.test:443"]
+
+
+async def test_a_question_is_withdrawn_when_no_program_waits_for_its_answer() -> None:
+    person = Person()
+    async with world(ask_host=person.ask) as here:
+        reader, writer = await here.connect()
+        writer.write(b"CONNECT slow.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(WITHIN):
+            await person.was_asked.wait()
+            writer.close()
+            await person.was_withdrawn.wait()
+        del reader
+    assert person.asked == ["slow.test:443"]
+
+
 async def test_a_closed_proxy_ends_and_refuses_connections() -> None:
     async with server(HELLO) as port, world(f"mirror.test:{port}") as here:
         reader, writer = await here.connect()

@@ -262,6 +262,7 @@ def _build_deps(
     from kakite.agent.run.limits import DailyUsageStore
     from kakite.agent.session.context import format_skill_list
     from kakite.agent.session.page_fetch import PageFetcher
+    from kakite.agent.session.person_questions import PersonApprover, create_host_question
     from kakite.agent.session.session_tools import build_session_tools
     from kakite.cli.agent.worker import open_task_model
     from kakite.cli.settings import build_tool_settings
@@ -273,7 +274,11 @@ def _build_deps(
     task = run.task
     pages = None if task.network == "off" else PageFetcher(task.network, task.hosts, os.environ)
     terms = SandboxSpec(
-        network=task.network, hosts=task.hosts, credentials=task.credentials, requests=task.requests
+        network=task.network,
+        hosts=task.hosts,
+        credentials=task.credentials,
+        requests=task.requests,
+        ask_host=create_host_question(approver) if isinstance(approver, PersonApprover) else None,
     )
     return SessionDeps(
         record=record,

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from kakite.processes import Network
 
-__all__ = ["Network", "ResourceLimits", "SandboxSpec", "Service"]
+__all__ = ["AskHost", "Network", "ResourceLimits", "SandboxSpec", "Service"]
 
 Service = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """Serves one connection from inside, on the host, to its end. A failure of it ends that connection alone."""
+
+AskHost = Callable[[str], Awaitable[bool | None]]
+"""Asks the person whether programs may reach a host, ``name:port``. None: there is no answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class SandboxSpec:
     sentinel in its place."""
     requests: tuple[str, ...] = ()
     """What may be asked of some hosts, over TLS: ``GET,POST host/path``."""
+    ask_host: AskHost | None = None
+    """Asks about a host that the network leaves out, while a program waits; None: it is refused."""
     services: Mapping[str, Service] = field(default_factory=dict[str, Service])
     """By name: lower-case letters, digits and dashes."""
     cache: str = ""

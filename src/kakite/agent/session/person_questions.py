@@ -5,6 +5,7 @@ Who can show one is a PersonApprover; where nobody can, the tool is not offered.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -16,6 +17,8 @@ from kakite.tools.toolset import JsonObject, Tool, ToolResult
 
 MIN_CHOICES, MAX_CHOICES = 2, 6
 _NO_ANSWER = "The person gave no answer. Choose yourself and say what you chose, or ask in your last message."
+
+_ALLOW_HOST = "yes, in this session"
 
 ASK_PERSON_TOOL = Tool(
     name="ask_person",
@@ -80,6 +83,9 @@ class PersonQuestion:
         return words
 
 
+_HOST_CHOICES = (QuestionChoice(label=_ALLOW_HOST), QuestionChoice(label="no"))
+
+
 @runtime_checkable
 class PersonApprover(Approver, Protocol):
     """An approver with a person behind it, who answers questions too."""
@@ -87,6 +93,17 @@ class PersonApprover(Approver, Protocol):
     async def ask_person(self, question: PersonQuestion) -> str | None:
         """Return the answer, a choice's label or free text; None: the person gives none."""
         ...
+
+
+def create_host_question(person: PersonApprover) -> Callable[[str], Awaitable[bool | None]]:
+    """Return what asks this person whether commands may reach a host, until the session ends."""
+
+    async def ask(host: str) -> bool | None:
+        text = f"A command wants to reach {host}, which the network of this session leaves out. Allow it?"
+        answer = await person.ask_person(PersonQuestion(text=text, choices=_HOST_CHOICES))
+        return None if answer is None else answer == _ALLOW_HOST
+
+    return ask
 
 
 def create_ask_person_tool(person: PersonApprover, patience: TimedApprover) -> FunctionTool:

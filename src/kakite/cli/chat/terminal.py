@@ -136,6 +136,7 @@ class ChatTerminal:
         self._own_outputs: list[str] = []
         """What own commands said, for the model with the next message."""
         self._question: _OpenQuestion | None = None
+        self._asking = asyncio.Lock()
         self._asked: tuple[PersonQuestion, asyncio.Future[str | None]] | None = None
         """What the model itself wants to know."""
         self._leave_pressed = -LEAVE_WITHIN
@@ -495,7 +496,11 @@ class ChatTerminal:
             self._input.refresh()
 
     async def ask_person(self, question: PersonQuestion) -> str | None:
-        """Show a question of the model with its choices, and return the answer."""
+        """Show a question with its choices, and return the answer. One is asked at a time."""
+        async with self._asking:
+            return await self._ask_person(question)
+
+    async def _ask_person(self, question: PersonQuestion) -> str | None:
         from kakite.cli.chat.questions import render_person_question
 
         self.view.show_person_question(render_person_question(question))

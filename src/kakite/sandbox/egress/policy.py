@@ -92,6 +92,8 @@ class DeniedHost:
     """A host that may not be reached, and why, for whoever reads what a package manager says."""
 
     reason: str
+    askable: bool = False
+    """Whether the person may allow it when asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,12 +133,19 @@ class EgressPolicy:
         if target.host in _METADATA_NAMES:
             return DeniedHost(reason=f"{target.host} gives out the machine's secrets, so Kakite blocks it")
         if target.port not in WEB_PORTS:
-            return DeniedHost(reason=_describe_closed_port(target))
+            return DeniedHost(reason=_describe_closed_port(target), askable=_is_askable(target))
         if any(pattern.match(target) for pattern in self.registries):
             return AllowedHost(trust=AddressScope.PUBLIC, only_tls=network == "registries")
         if network == "open":
             return AllowedHost(trust=AddressScope.PUBLIC)
-        return DeniedHost(reason=f"{target.host} is not a package registry; the setting hosts allows it")
+        reason = f"{target.host} is not a package registry; the setting hosts allows it"
+        return DeniedHost(reason=reason, askable=_is_askable(target))
+
+
+def _is_askable(target: Target) -> bool:
+    """Return whether a yes would do: an address that is not public has to be named by a setting."""
+    address = parse_address(target.host)
+    return address is None or classify_address(address) is AddressScope.PUBLIC
 
 
 def _describe_closed_port(target: Target) -> str:

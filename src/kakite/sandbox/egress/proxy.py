@@ -20,6 +20,7 @@ import h11
 
 from kakite.sandbox.egress.connect import Connector, HostConnection, HostUnreachableError, Resolve
 from kakite.sandbox.egress.credentials import Inspection
+from kakite.sandbox.egress.host_questions import HostQuestions
 from kakite.sandbox.egress.http_forward import (
     HttpExchangeError,
     HttpPeer,
@@ -28,6 +29,8 @@ from kakite.sandbox.egress.http_forward import (
     read_absolute,
 )
 from kakite.sandbox.egress.policy import (
+    WEB_PORTS,
+    AddressScope,
     AllowedHost,
     DeniedHost,
     Target,
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 
-    from kakite.sandbox.spec import Network
+    from kakite.sandbox.spec import AskHost, Network
 
 SERVICE = "proxy"
 """The name of the service."""
@@ -73,7 +76,7 @@ class EgressProxy:
     open at the same time the wider one counts, since connections do not tell which program they are from.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each has a default
         self,
         hosts: Iterable[str] = (),
         *,
@@ -83,13 +86,14 @@ class EgressProxy:
         registries: bool = True,
         inspection: Inspection | None = None,
         trust: ssl.SSLContext | None = None,
+        ask_host: AskHost | None = None,
     ) -> None:
         """Make a proxy that allows ``hosts`` besides the registries, or them alone without ``registries``.
 
         ``environ`` is where a proxy of the machine's own is named (``HTTPS_PROXY``…): this process's
         environment unless given. ``resolve`` finds addresses in place of the system. The hosts of
         ``inspection`` are allowed too, and ``trust`` says whose certificates they may have, in place of what
-        this machine trusts.
+        this machine trusts. ``ask_host`` asks the person about hosts that are left out.
 
         Raises:
             UsageError: one of the hosts is none, code ``bad_host``.
@@ -99,6 +103,7 @@ class EgressProxy:
         self.authority = CertificateAuthority() if inspected else None
         """Whom programs must trust to reach the hosts of ``inspection``."""
         self._trust = trust
+        self._questions = HostQuestions(ask_host) if ask_host else None
         self._rules = build_policy((*hosts, *map(str, inspected)), registries=registries)
         self._outlet = Connector(os.environ if environ is None else environ, resolve)
         self._patience = patience or ProxyTimeouts()
@@ -130,6 +135,8 @@ class EgressProxy:
     def close(self) -> None:
         """End every connection. Those that come later are refused."""
         self._opened.clear()
+        if self._questions:
+            self._questions.close()
         for live in self._live:
             live.lease.end()
         self._outlet.close()
@@ -140,7 +147,14 @@ class EgressProxy:
                 live.lease.end()
 
     def _evaluate(self, target: Target) -> AllowedHost | DeniedHost:
-        return self._rules.evaluate(self.network, target)
+        verdict = self._rules.evaluate(self.network, target)
+        asked = self._questions.get_answer(target) if self._questions else None
+        if not isinstance(verdict, DeniedHost) or not verdict.askable or asked is None:
+            return verdict
+        if not asked:
+            return DeniedHost(reason=f"the person said no to {target}")
+        only_tls = self.network == "registries" and target.port in WEB_PORTS
+        return AllowedHost(trust=AddressScope.PUBLIC, only_tls=only_tls)
 
     async def __call__(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Serve one connection from inside to its end."""
@@ -208,7 +222,7 @@ class EgressProxy:
         target, path = found
         if target in self.inspection.targets:
             raise HttpExchangeError(403, f"{target} is reached over TLS alone, by the settings")
-        way = await self._reach(live, target, plain=True)
+        way = await self._reach(live, target, program, plain=True)
         host = HttpPeer(h11.CLIENT, way.reader, way.writer, live.lease)
         await forward_request(request, target, path, program, host, way)
         return await self._end_exchange(live, program)
@@ -227,7 +241,7 @@ class EgressProxy:
         if self.authority and target in self.inspection.targets:
             await self._inspect(live, program, target, self.authority.get_context(target.host))
             return
-        way = await self._reach(live, target)
+        way = await self._reach(live, target, program)
         try:
             early = await _accept_tunnel(program)
             if await self._greet(target, program, way, early):
@@ -240,7 +254,7 @@ class EgressProxy:
         self, live: _LiveConnection, program: HttpPeer, target: Target, context: ssl.SSLContext
     ) -> None:
         """End the program's TLS here, and answer its requests to this host."""
-        self._must_be_allowed(target)
+        await self._must_be_allowed(target, live, program)
         early = await _accept_tunnel(program)
         stream = TlsStream(program.reader, program.writer, context, early=early)
         await stream.handshake()
@@ -261,7 +275,7 @@ class EgressProxy:
             raise HttpExchangeError(400, "a request begins with the path of what is asked for")
         if why := self.inspection.find_refusal(target, request.method, request.target):
             raise HttpExchangeError(403, why)
-        way = await self._reach(live, target)
+        way = await self._reach(live, target, program)
         try:
             self._trust = self._trust or ssl.create_default_context()
             stream = TlsStream(way.reader, way.writer, self._trust, host=target.host)
@@ -297,8 +311,10 @@ class EgressProxy:
         way.writer.write(early)
         return True
 
-    async def _reach(self, live: _LiveConnection, target: Target, *, plain: bool = False) -> HostConnection:
-        allowed = self._must_be_allowed(target)
+    async def _reach(
+        self, live: _LiveConnection, target: Target, program: HttpPeer, *, plain: bool = False
+    ) -> HostConnection:
+        allowed = await self._must_be_allowed(target, live, program)
         live.target = target
         try:
             async with asyncio.timeout(self._patience.connect):
@@ -306,8 +322,13 @@ class EgressProxy:
         except TimeoutError as error:
             raise HostUnreachableError(504, f"{target}: no answer in {self._patience.connect:g} s") from error
 
-    def _must_be_allowed(self, target: Target) -> AllowedHost:
+    async def _must_be_allowed(self, target: Target, live: _LiveConnection, program: HttpPeer) -> AllowedHost:
         allowed = self._evaluate(target)
+        if isinstance(allowed, DeniedHost) and allowed.askable and self._questions:
+            live.lease.extend(self._patience.person)
+            await self._questions.ask(target, program.reader.at_eof)
+            live.lease.extend(self._patience.idle)
+            allowed = self._evaluate(target)
         if isinstance(allowed, DeniedHost):
             raise HostUnreachableError(403, allowed.reason)
         if self.inspection.has_rules(target.host) and target not in self.inspection.targets:

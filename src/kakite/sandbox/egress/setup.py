@@ -60,7 +60,7 @@ def add_proxy_service(terms: SandboxSpec, environ: Mapping[str, str] | None = No
         return terms
     environ = os.environ if environ is None else environ
     inspection = build_inspection(terms.credentials, terms.requests, environ)
-    proxy = EgressProxy(terms.hosts, environ=environ, inspection=inspection)
+    proxy = EgressProxy(terms.hosts, environ=environ, inspection=inspection, ask_host=terms.ask_host)
     return replace(terms, services={**terms.services, SERVICE: proxy})
 
 

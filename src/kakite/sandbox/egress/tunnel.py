@@ -133,6 +133,8 @@ class ProxyTimeouts:
     """Without a byte in either direction."""
     half: float = 60
     """The same, once one side has said all that it has to say."""
+    person: float = 600
+    """For the person to say whether a host may be reached."""
     linger: float = 2
     """For a program to read why it was refused."""
 

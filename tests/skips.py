@@ -21,8 +21,8 @@ ALLOWED = (
     r"root's processes are not counted; a test below does it as another user",
 )
 """Reasons that are right in CI, which runs as root, asks no real model, and leaves the proofs to people."""
-NO_CLIS = r"`(codex|claude|pi)` is not installed: `make clis` does it"
-"""Right where ``KAKITE_CLIS=absent`` says so: they are 1.1 GB."""
+NO_CLIS = r"`(codex|claude|gemini|opencode|pi)` is not installed: `make clis` does it"
+"""Right where ``KAKITE_CLIS=absent`` says so: they are 1.4 GB."""
 
 
 class Skips:

@@ -1,28 +1,24 @@
-"""A language model on the loopback, for codex and claude: it calls one tool and is then done."""
+"""Language models on the loopback, for other people's agents: they call tools, and are then done."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.bounds import WITHIN
 
 Json = dict[str, Any]
 
 
-@dataclass
-class Model:
-    """What it will do, and what it was sent."""
+@dataclass(kw_only=True)
+class Loopback:
+    """Where it listens, and what it was sent."""
 
-    server: str
-    """The MCP server whose tool it calls, as the client knows it."""
-    tool: str
-    arguments: Json
     url: str = ""
     requests: list[Json] = field(default_factory=list[Json])
 
@@ -38,6 +34,23 @@ class Model:
 
     def messages(self, request: Json) -> Iterator[Json]:
         """Answer as Anthropic does."""
+        raise NotImplementedError
+
+    def responses(self, request: Json) -> Iterator[Json]:
+        """Answer as OpenAI's responses API does."""
+        raise NotImplementedError
+
+
+@dataclass
+class Model(Loopback):
+    """Calls one tool."""
+
+    server: str
+    """The MCP server whose tool it calls, as the client knows it."""
+    tool: str
+    arguments: Json
+
+    def messages(self, request: Json) -> Iterator[Json]:
         called = any("tool_result" in json.dumps(each) for each in request["messages"])
         call: Json = {"type": "tool_use", "id": "call_1", "name": f"mcp__{self.server}__{self.tool}"}
         wants_call = not called and self.tool in json.dumps(request.get("tools", []))
@@ -50,7 +63,6 @@ class Model:
         yield from message(block, delta, "tool_use" if wants_call else "end_turn")
 
     def responses(self, request: Json) -> Iterator[Json]:
-        """Answer as OpenAI's responses API does."""
         called = any(each.get("type") == "function_call_output" for each in request["input"])
         item: Json = {
             "type": "message",
@@ -71,6 +83,38 @@ class Model:
         yield {"type": "response.output_item.done", "output_index": 0, "item": item}
         usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
         yield {"type": "response.completed", "response": {"id": "resp_1", "usage": usage, "output": [item]}}
+
+
+@dataclass
+class Script(Loopback):
+    """Makes one call after the other, by the names that the client offers."""
+
+    calls: Sequence[Callable[[str], tuple[str, Json]]]
+    """What it calls, and how, once it is told how the last call went."""
+
+    @property
+    def tools(self) -> set[str]:
+        """The names of the tools that it was offered."""
+        return {each["name"] for request in self.requests for each in request.get("tools", [])}
+
+    def messages(self, request: Json) -> Iterator[Json]:
+        results = [
+            part
+            for each in request["messages"]
+            if isinstance(each["content"], list)
+            for part in each["content"]
+            if part["type"] == "tool_result"
+        ]
+        if not request.get("tools") or len(results) == len(self.calls):
+            yield from message(
+                {"type": "text", "text": ""}, {"type": "text_delta", "text": "done"}, "end_turn"
+            )
+            return
+        told = json.dumps(results[-1], ensure_ascii=False) if results else ""
+        name, arguments = self.calls[len(results)](told)
+        block: Json = {"type": "tool_use", "id": f"call_{len(results)}", "name": name, "input": {}}
+        delta: Json = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
+        yield from message(block, delta, "tool_use")
 
 
 def message(block: Json, delta: Json, reason: str) -> Iterator[Json]:
@@ -130,8 +174,11 @@ def answering(answer: Callable[[str, Json], Said]) -> Generator[str]:
             thread.join(WITHIN)
 
 
+Served = TypeVar("Served", bound=Loopback)
+
+
 @contextmanager
-def serving(model: Model) -> Generator[Model]:
+def serving(model: Served) -> Generator[Served]:
     """Serve the model; its ``url`` has no path."""
 
     def answer(path: str, request: Json) -> Said:

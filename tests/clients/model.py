@@ -40,6 +40,10 @@ class Loopback:
         """Answer as OpenAI's responses API does."""
         raise NotImplementedError
 
+    def generate(self, request: Json) -> Iterator[Json]:
+        """Answer as Google does."""
+        raise NotImplementedError
+
 
 @dataclass
 class Model(Loopback):
@@ -95,26 +99,38 @@ class Script(Loopback):
     @property
     def tools(self) -> set[str]:
         """The names of the tools that it was offered."""
-        return {each["name"] for request in self.requests for each in request.get("tools", [])}
+        tools = [tool for request in self.requests for tool in request.get("tools", [])]
+        return {each["name"] for tool in tools for each in tool.get("functionDeclarations", [tool])}
 
     def messages(self, request: Json) -> Iterator[Json]:
-        results = [
-            part
-            for each in request["messages"]
-            if isinstance(each["content"], list)
-            for part in each["content"]
-            if part["type"] == "tool_result"
-        ]
-        if not request.get("tools") or len(results) == len(self.calls):
+        contents = [each["content"] for each in request["messages"] if isinstance(each["content"], list)]
+        results = [part for parts in contents for part in parts if part["type"] == "tool_result"]
+        call = self._choose(request, results)
+        if call is None:
             yield from message(
                 {"type": "text", "text": ""}, {"type": "text_delta", "text": "done"}, "end_turn"
             )
             return
-        told = json.dumps(results[-1], ensure_ascii=False) if results else ""
-        name, arguments = self.calls[len(results)](told)
+        name, arguments = call
         block: Json = {"type": "tool_use", "id": f"call_{len(results)}", "name": name, "input": {}}
         delta: Json = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
         yield from message(block, delta, "tool_use")
+
+    def generate(self, request: Json) -> Iterator[Json]:
+        from google.genai.types import Candidate, Content, FinishReason, GenerateContentResponse, Part
+
+        parts = [part for each in request["contents"] for part in each["parts"]]
+        call = self._choose(request, [part for part in parts if "functionResponse" in part])
+        part = Part.from_function_call(name=call[0], args=call[1]) if call else Part(text="done")
+        content = Content(role="model", parts=[part])
+        told = Candidate(content=content, finish_reason=FinishReason.STOP, index=0)
+        response = GenerateContentResponse(candidates=[told])
+        yield response.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def _choose(self, request: Json, results: Sequence[Json]) -> tuple[str, Json] | None:
+        if not request.get("tools") or len(results) == len(self.calls):
+            return None
+        return self.calls[len(results)](json.dumps(results[-1], ensure_ascii=False) if results else "")
 
 
 def message(block: Json, delta: Json, reason: str) -> Iterator[Json]:
@@ -134,8 +150,11 @@ Said = tuple[int, str, bytes]
 
 
 def as_events(events: Iterable[Json]) -> Said:
-    """Return a stream of events."""
-    lines = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
+    """Return a stream of events, which have names where they have types."""
+    lines = ""
+    for each in events:
+        lines += f"event: {each['type']}\n" if "type" in each else ""
+        lines += f"data: {json.dumps(each)}\n\n"
     return 200, "text/event-stream", lines.encode()
 
 
@@ -182,7 +201,11 @@ def serving(model: Served) -> Generator[Served]:
     """Serve the model; its ``url`` has no path."""
 
     def answer(path: str, request: Json) -> Said:
-        answers = {"/v1/messages": model.messages, "/v1/responses": model.responses}
+        answers = {
+            "/v1/messages": model.messages,
+            "/v1/responses": model.responses,
+            "/v1beta/models/scripted:streamGenerateContent": model.generate,
+        }
         if path not in answers:
             return 404, "text/plain", b""
         model.requests.append(request)

@@ -278,11 +278,11 @@ def test_folders_of_the_clients_are_where_their_variables_say(
 
 
 def test_a_file_that_you_made_anew_is_yours(me: Person) -> None:
-    me.install("gemini")
-    me.write(".gemini/settings.json", "{}")
+    me.install("cursor")
+    me.write(".cursor/mcp.json", "{}")
     before = me.files()
-    me.install("gemini")
-    me.uninstall("gemini")
+    me.install("cursor")
+    me.uninstall("cursor")
     assert me.files() == before
 
 

@@ -137,6 +137,11 @@ def _list_steering(place: Place) -> Iterator[WantedFile]:
     elif place.client == "codex":
         home = place.project if place.scope == "project" else _get_home(place.environ)
         yield WantedFile(path=home / ".agents" / skill, text=load_skill())
+    elif place.client == "gemini":
+        yield WantedFile(path=place.find_file(f".gemini/{skill}", skill), text=load_skill())
+        if place.scope == "user":  # a project's policies are not read by it
+            policy = place.find_file("", f"policies/{NAME}.toml")
+            yield WantedFile(path=policy, text=_load("gemini_policy.toml"))
 
 
 def _find_claude_folder(place: Place) -> Path:

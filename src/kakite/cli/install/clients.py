@@ -137,6 +137,9 @@ def _list_steering(place: Place) -> Iterator[WantedFile]:
     elif place.client == "codex":
         home = place.project if place.scope == "project" else _get_home(place.environ)
         yield WantedFile(path=home / ".agents" / skill, text=load_skill())
+    elif place.client == "copilot" and place.scope == "user":  # a project's files are also for GitHub's agent
+        yield WantedFile(path=place.find_file("", f"hooks/{NAME}.json"), text=_load("copilot_hook.json"))
+        yield WantedFile(path=place.find_file("", skill), text=load_skill())
     elif place.client == "gemini":
         yield WantedFile(path=place.find_file(f".gemini/{skill}", skill), text=load_skill())
         if place.scope == "user":  # a project's policies are not read by it

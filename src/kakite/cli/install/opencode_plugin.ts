@@ -47,11 +47,18 @@ const IN_DIFF = /^\+\+\+ b\/(.+)$/gm;
 export const KakitePlugin = async ({ directory, worktree }: { directory: string; worktree: string }) => {
 	const more = worktree === "/" || worktree === directory ? [] : ["--root", worktree];
 	const serve = (...words: string[]) => new Server(directory, [...__PROGRAM__, ...more, ...words]);
-	// In each the model's edits have one form: a server is started by its first call.
+	// In each of them edits have another form. A server is started by its first call.
 	const servers = { edit: serve(), apply_patch: serve("--edit-format", "patch") };
-	let server = servers.edit;
+	/** The one whose form the model writes. */
+	let current = servers.edit;
 
-	async function call(tool: string, args: object, signal?: AbortSignal) {
+	/** What Kakite calls a file: its path from the folder, or the whole one where it lies beside the folder. */
+	function locate(file: string) {
+		const below = relative(directory, resolve(directory, file));
+		return below.startsWith("..") ? resolve(directory, file) : below;
+	}
+
+	async function call(server: Server, tool: string, args: object, signal?: AbortSignal) {
 		const result = await server.call(tool, args, signal);
 		const output = result.content.map((each: any) => each.text ?? "").join("\n");
 		// What is thrown is an error to the model as well.
@@ -60,32 +67,34 @@ export const KakitePlugin = async ({ directory, worktree }: { directory: string;
 	}
 
 	/** Make a change, if the person's rules for `edit` allow it, or the person does when asked. */
-	async function change(tool: string, args: object, context: any, files?: string[]) {
-		const { diff } = await call(tool, { ...args, preview: true }, context.abort);
+	async function change(server: Server, tool: string, args: object, context: any, files?: string[]) {
+		const { diff } = await call(server, tool, { ...args, preview: true }, context.abort);
 		const paths = (files ?? findFiles(diff, IN_DIFF)).map((each) => resolve(directory, each));
 		const patterns = paths.map((each) => relative(worktree, each));
 		const metadata = { filepath: paths.join(", "), diff };
 		await context.ask({ permission: "edit", patterns, always: ["*"], metadata });
-		const { output } = await call(tool, args, context.abort);
+		const { output } = await call(server, tool, args, context.abort);
 		return { title: patterns.join(", "), output, metadata: { diff } };
 	}
 
-	const accept = (suggestion: string, context: any) =>
-		change("text_editor", { command: "accept", suggestion }, context);
+	const accept = (server: Server, suggestion: string, context: any) =>
+		change(server, "text_editor", { command: "accept", suggestion }, context);
 
 	const execute: Record<string, (args: any, context: any) => Promise<object>> = {
 		async edit({ filePath, edits, suggestion }, context) {
-			if (suggestion) return accept(suggestion, context);
+			if (suggestion) return accept(servers.edit, suggestion, context);
 			const pairs = (edits ?? []).map((each: any) => ({ old_str: each.oldString, new_str: each.newString }));
-			return change("text_editor", { command: "edit", path: filePath, edits: pairs }, context, [filePath]);
+			const args = { command: "edit", path: locate(filePath), edits: pairs };
+			return change(servers.edit, "text_editor", args, context, [filePath]);
 		},
 		async write({ filePath, content }, context) {
-			const args = { command: "create", path: filePath, file_text: content, overwrite: true };
-			return change("text_editor", args, context, [filePath]);
+			const args = { command: "create", path: locate(filePath), file_text: content, overwrite: true };
+			return change(current, "text_editor", args, context, [filePath]);
 		},
 		async apply_patch({ patchText, suggestion }, context) {
-			if (suggestion) return accept(suggestion, context);
-			return change("apply_patch", { patch: patchText }, context, findFiles(patchText, IN_PATCH));
+			if (suggestion) return accept(servers.apply_patch, suggestion, context);
+			const files = findFiles(patchText, IN_PATCH);
+			return change(servers.apply_patch, "apply_patch", { patch: patchText }, context, files);
 		},
 	};
 
@@ -94,7 +103,7 @@ export const KakitePlugin = async ({ directory, worktree }: { directory: string;
 			Object.entries(TOOLS).map(([id, { description, args }]) => [id, { description, args, execute: execute[id] }]),
 		),
 		async "tool.definition"({ toolID }: { toolID: string }, output: any) {
-			if (toolID === "edit" || toolID === "apply_patch") server = servers[toolID];
+			if (toolID === "edit" || toolID === "apply_patch") current = servers[toolID];
 			if (toolID in TOOLS) output.jsonSchema = { ...output.jsonSchema, required: TOOLS[toolID].required };
 		},
 		/** Let Kakite know what the model has read, so that it can tell what others changed since. */
@@ -103,7 +112,7 @@ export const KakitePlugin = async ({ directory, worktree }: { directory: string;
 			const first = args.offset || 1;
 			const range = args.offset || args.limit ? { view_range: [first, args.limit ? first + args.limit - 1 : -1] } : {};
 			// It may lie outside of the folder, or be no text.
-			await call("text_editor", { command: "view", path: args.filePath, ...range }).catch(() => {});
+			await call(current, "text_editor", { command: "view", path: locate(args.filePath), ...range }).catch(() => {});
 		},
 	};
 };

@@ -75,8 +75,8 @@ NPM = $(NODE)/bin/node $(NODE)/lib/node_modules/npm/bin/npm-cli.js ci --ignore-s
 
 clients: tests/clients/node_modules/.installed web/collab/node_modules/.installed
 
-# Real codex, claude and pi (1.1 GB), for the tests that let them use our servers. Claude's program is put in its place by
-# a script of its own; those of all other packages stay unused.
+# Real codex, claude, gemini, opencode and pi (1.4 GB), for the tests that let them use our servers. Claude's program is put in its
+# place by a script of its own; those of all other packages stay unused.
 clis: tests/clients/clis/node_modules/.ready
 
 tests/clients/clis/node_modules/.ready: tests/clients/clis/node_modules/.installed

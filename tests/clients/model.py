@@ -1,28 +1,24 @@
-"""A language model on the loopback, for codex and claude: it calls one tool and is then done."""
+"""Language models on the loopback, for other people's agents: they call tools, and are then done."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.bounds import WITHIN
 
 Json = dict[str, Any]
 
 
-@dataclass
-class Model:
-    """What it will do, and what it was sent."""
+@dataclass(kw_only=True)
+class Loopback:
+    """Where it listens, and what it was sent."""
 
-    server: str
-    """The MCP server whose tool it calls, as the client knows it."""
-    tool: str
-    arguments: Json
     url: str = ""
     requests: list[Json] = field(default_factory=list[Json])
 
@@ -38,6 +34,27 @@ class Model:
 
     def messages(self, request: Json) -> Iterator[Json]:
         """Answer as Anthropic does."""
+        raise NotImplementedError
+
+    def responses(self, request: Json) -> Iterator[Json]:
+        """Answer as OpenAI's responses API does."""
+        raise NotImplementedError
+
+    def generate(self, request: Json) -> Iterator[Json]:
+        """Answer as Google does."""
+        raise NotImplementedError
+
+
+@dataclass
+class Model(Loopback):
+    """Calls one tool."""
+
+    server: str
+    """The MCP server whose tool it calls, as the client knows it."""
+    tool: str
+    arguments: Json
+
+    def messages(self, request: Json) -> Iterator[Json]:
         called = any("tool_result" in json.dumps(each) for each in request["messages"])
         call: Json = {"type": "tool_use", "id": "call_1", "name": f"mcp__{self.server}__{self.tool}"}
         wants_call = not called and self.tool in json.dumps(request.get("tools", []))
@@ -50,7 +67,6 @@ class Model:
         yield from message(block, delta, "tool_use" if wants_call else "end_turn")
 
     def responses(self, request: Json) -> Iterator[Json]:
-        """Answer as OpenAI's responses API does."""
         called = any(each.get("type") == "function_call_output" for each in request["input"])
         item: Json = {
             "type": "message",
@@ -73,6 +89,50 @@ class Model:
         yield {"type": "response.completed", "response": {"id": "resp_1", "usage": usage, "output": [item]}}
 
 
+@dataclass
+class Script(Loopback):
+    """Makes one call after the other, by the names that the client offers."""
+
+    calls: Sequence[Callable[[str], tuple[str, Json]]]
+    """What it calls, and how, once it is told how the last call went."""
+
+    @property
+    def tools(self) -> set[str]:
+        """The names of the tools that it was offered."""
+        tools = [tool for request in self.requests for tool in request.get("tools", [])]
+        return {each["name"] for tool in tools for each in tool.get("functionDeclarations", [tool])}
+
+    def messages(self, request: Json) -> Iterator[Json]:
+        contents = [each["content"] for each in request["messages"] if isinstance(each["content"], list)]
+        results = [part for parts in contents for part in parts if part["type"] == "tool_result"]
+        call = self._choose(request, results)
+        if call is None:
+            yield from message(
+                {"type": "text", "text": ""}, {"type": "text_delta", "text": "done"}, "end_turn"
+            )
+            return
+        name, arguments = call
+        block: Json = {"type": "tool_use", "id": f"call_{len(results)}", "name": name, "input": {}}
+        delta: Json = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
+        yield from message(block, delta, "tool_use")
+
+    def generate(self, request: Json) -> Iterator[Json]:
+        from google.genai.types import Candidate, Content, FinishReason, GenerateContentResponse, Part
+
+        parts = [part for each in request["contents"] for part in each["parts"]]
+        call = self._choose(request, [part for part in parts if "functionResponse" in part])
+        part = Part.from_function_call(name=call[0], args=call[1]) if call else Part(text="done")
+        content = Content(role="model", parts=[part])
+        told = Candidate(content=content, finish_reason=FinishReason.STOP, index=0)
+        response = GenerateContentResponse(candidates=[told])
+        yield response.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def _choose(self, request: Json, results: Sequence[Json]) -> tuple[str, Json] | None:
+        if not request.get("tools") or len(results) == len(self.calls):
+            return None
+        return self.calls[len(results)](json.dumps(results[-1], ensure_ascii=False) if results else "")
+
+
 def message(block: Json, delta: Json, reason: str) -> Iterator[Json]:
     """Return the events of a message with one block, as Anthropic sends them."""
     usage = {"input_tokens": 7, "output_tokens": 3}
@@ -90,8 +150,11 @@ Said = tuple[int, str, bytes]
 
 
 def as_events(events: Iterable[Json]) -> Said:
-    """Return a stream of events."""
-    lines = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
+    """Return a stream of events, which have names where they have types."""
+    lines = ""
+    for each in events:
+        lines += f"event: {each['type']}\n" if "type" in each else ""
+        lines += f"data: {json.dumps(each)}\n\n"
     return 200, "text/event-stream", lines.encode()
 
 
@@ -130,12 +193,19 @@ def answering(answer: Callable[[str, Json], Said]) -> Generator[str]:
             thread.join(WITHIN)
 
 
+Served = TypeVar("Served", bound=Loopback)
+
+
 @contextmanager
-def serving(model: Model) -> Generator[Model]:
+def serving(model: Served) -> Generator[Served]:
     """Serve the model; its ``url`` has no path."""
 
     def answer(path: str, request: Json) -> Said:
-        answers = {"/v1/messages": model.messages, "/v1/responses": model.responses}
+        answers = {
+            "/v1/messages": model.messages,
+            "/v1/responses": model.responses,
+            "/v1beta/models/scripted:streamGenerateContent": model.generate,
+        }
         if path not in answers:
             return 404, "text/plain", b""
         model.requests.append(request)

@@ -193,15 +193,17 @@ def test_built_in_tools_stay_if_asked_also_afterwards(me: Person) -> None:
     assert me.files() == before
 
 
-def test_a_setting_of_your_own_stays(me: Person) -> None:
-    text = '{\n  // mine\n  "tools": { "edit": true },\n}\n'
-    me.write(".config/opencode/opencode.jsonc", text)
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_opencode_gets_a_plugin_in_place_of_the_server(scope: Scope, me: Person) -> None:
+    folder = ".config/opencode" if scope == "user" else "project/.opencode"
     before = me.files()
-    assert "tools.edit" in me.install("opencode").notes[0]
-    after = me.files()[".config/opencode/opencode.jsonc"]
-    assert after is not None
-    assert b'"tools": { "edit": true, "write": false },' in after
-    me.uninstall("opencode")
+    me.install("opencode", scope, steers=False)
+    me.install("opencode", scope)
+    plugin = me.files()[f"{folder}/plugins/kakite.ts"]
+    assert plugin is not None
+    assert b"__" not in plugin.replace(b"__proto__", b"")
+    assert not [name for name in me.files() if name.endswith("opencode.json")]
+    me.uninstall("opencode", scope)
     assert me.files() == before
 
 
@@ -276,11 +278,11 @@ def test_folders_of_the_clients_are_where_their_variables_say(
 
 
 def test_a_file_that_you_made_anew_is_yours(me: Person) -> None:
-    me.install("gemini")
-    me.write(".gemini/settings.json", "{}")
+    me.install("cursor")
+    me.write(".cursor/mcp.json", "{}")
     before = me.files()
-    me.install("gemini")
-    me.uninstall("gemini")
+    me.install("cursor")
+    me.uninstall("cursor")
     assert me.files() == before
 
 

@@ -232,21 +232,22 @@ FILES = (
     st.one_of(
         st.tuples(st.sampled_from(FILES), jsonc_texts()),
         st.tuples(st.just(("codex", ".codex/config.toml")), toml_texts()),
-    )
+    ),
+    st.booleans(),
 )
-def test_a_persons_folder_is_as_it_was(case: tuple[tuple[str, str], str]) -> None:
+def test_a_persons_folder_is_as_it_was(case: tuple[tuple[str, str], str], steers: bool) -> None:
     (client, name), text = case
     with TemporaryDirectory() as folder:
         me = person(Path(folder))
         me.write(name, text)
         before = me.files()
         try:
-            me.install(client)
+            me.install(client, steers=steers)
         except InstallError:
             assert me.files() == before
             return
         installed = me.files()
-        assert not me.install(client).changes
+        assert not me.install(client, steers=steers).changes
         assert me.files() == installed
         me.uninstall(client)
         assert me.files() == before

@@ -123,7 +123,7 @@ def test_what_you_add_in_between_stays(client: str, scope: Scope, files: dict[st
 
 def test_a_server_that_you_add_behind_ours_stays(me: Person) -> None:
     file = me.write(".config/opencode/opencode.json", OPENCODE)
-    me.install("opencode")
+    me.install("opencode", steers=False)
     text = file.read_text(encoding="utf-8")
     at = jsonc.parse(text).spots["mcp", "kakite"].end
     mine = ',\n    "mine": { "type": "local", "command": ["mine"] }'

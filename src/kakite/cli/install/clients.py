@@ -28,7 +28,6 @@ CLIENTS = tuple(PROJECT_FILES)
 
 _BUILT_IN = ("NotebookEdit", "MultiEdit", "Write", "Edit")
 """The tools of Claude Code that write files."""
-_OPENCODE_BUILT_IN = ("edit", "write")
 HOST_NAME = "kakite-host"
 """The name of what puts MCP servers behind Kakite."""
 
@@ -91,10 +90,10 @@ def list_wanted(place: Place, *, steers: bool, hosts: bool = False) -> list[Want
 def _list_edit_files(place: Place, *, steers: bool) -> list[WantedFile]:
     if place.client == "pi" and steers:
         return [_build_pi_extension(place, "pi_extension.ts", NAME, "serve", "--root", get_root_word("pi"))]
+    if place.client == "opencode" and steers:
+        return [_build_opencode_plugin(place)]
     server = _build_server_file(place)
-    if not steers:
-        return [server]
-    return [*_add_switches(place, server), *_list_steering(place)]
+    return [server, *_list_steering(place)] if steers else [server]
 
 
 def _get_program(place: Place) -> list[str]:
@@ -128,16 +127,6 @@ def _find_server_file(place: Place) -> Path:
     return other if place.client == "opencode" and other.exists() and not path.exists() else path
 
 
-def _add_switches(place: Place, server: WantedFile) -> Iterator[WantedFile]:
-    """Yield the file of the server, with the switches of built-in tools that belong into the same file."""
-    more: list[Entry] = []
-    if place.client == "opencode":
-        more = [Entry(path=("tools", name), value=False) for name in _OPENCODE_BUILT_IN]
-    yield WantedFile(
-        path=server.path, entries=(*server.entries, *more), block=server.block, server=server.server
-    )
-
-
 def _list_steering(place: Place) -> Iterator[WantedFile]:
     skill = f"skills/{NAME}/SKILL.md"
     if place.client == "claude-code":
@@ -148,6 +137,14 @@ def _list_steering(place: Place) -> Iterator[WantedFile]:
     elif place.client == "codex":
         home = place.project if place.scope == "project" else _get_home(place.environ)
         yield WantedFile(path=home / ".agents" / skill, text=load_skill())
+    elif place.client == "copilot" and place.scope == "user":  # a project's files are also for GitHub's agent
+        yield WantedFile(path=place.find_file("", f"hooks/{NAME}.json"), text=_load("copilot_hook.json"))
+        yield WantedFile(path=place.find_file("", skill), text=load_skill())
+    elif place.client == "gemini":
+        yield WantedFile(path=place.find_file(f".gemini/{skill}", skill), text=load_skill())
+        if place.scope == "user":  # a project's policies are not read by it
+            policy = place.find_file("", f"policies/{NAME}.toml")
+            yield WantedFile(path=policy, text=_load("gemini_policy.toml"))
 
 
 def _find_claude_folder(place: Place) -> Path:
@@ -161,19 +158,30 @@ def _get_home(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or Path.home())
 
 
-_PI_IMPORTS = """\
+_MCP_IMPORTS = """\
 import { spawn, type ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";"""
 
 
 def _build_pi_extension(place: Place, source: str, name: str, *words: str) -> WantedFile:
-    """Return an extension, which is one file: pi loads nothing beside it."""
-    text = _load(source).replace("__MCP_IMPORTS__", _PI_IMPORTS)
-    text = text.replace("__MCP_CLIENT__", _load("pi_mcp_client.ts"))
-    text = text.replace("__PROGRAM__", json.dumps([*_get_program(place), *words]))
-    text = text.replace("__GUIDELINES__", json.dumps(list_guidelines(), ensure_ascii=False))
     index = f"extensions/{name}/index.ts"
+    text = _build_module(place, source, *words)
     return WantedFile(path=place.find_file(f".pi/{index}", index), text=text)
+
+
+def _build_opencode_plugin(place: Place) -> WantedFile:
+    name = f"plugins/{NAME}.ts"
+    text = _build_module(place, "opencode_plugin.ts", "serve", "--root", get_root_word("opencode"))
+    return WantedFile(path=place.find_file(f".opencode/{name}", name), text=text)
+
+
+def _build_module(place: Place, source: str, *words: str) -> str:
+    """Return a module that is one file: clients load nothing beside it."""
+    text = _load(source).replace("__MCP_IMPORTS__", _MCP_IMPORTS)
+    text = text.replace("__MCP_CLIENT__", _load("mcp_client.ts"))
+    text = text.replace("__CLIENT__", place.client)
+    text = text.replace("__PROGRAM__", json.dumps([*_get_program(place), *words]))
+    return text.replace("__GUIDELINES__", json.dumps(list_guidelines(), ensure_ascii=False))
 
 
 def load_skill() -> str:

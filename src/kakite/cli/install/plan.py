@@ -103,7 +103,7 @@ def plan_install(place: Place, *, steers: bool, hosts: bool = False) -> Plan:
     records = _load(place.environ)
     wanted = list_wanted(place, steers=steers, hosts=hosts)
     notes: list[str] = []
-    planned = [_plan_file(place, each, records.get(to_file(each.path)), notes) for each in wanted]
+    planned = [_plan_file(place, each, records.get(to_file(each.path))) for each in wanted]
     kept = {to_file(each.path) for each in wanted}
     like = _make_record(place)
     others = [path for path in find_records(records, like) if path not in kept]
@@ -210,7 +210,7 @@ def _guess_record(place: Place, wanted: WantedFile) -> FileRecord:
     return replace(base, entries=wanted.entries, block=wanted.block, text=wanted.text)
 
 
-def _plan_file(place: Place, wanted: WantedFile, known: FileRecord | None, notes: list[str]) -> PlannedFile:
+def _plan_file(place: Place, wanted: WantedFile, known: FileRecord | None) -> PlannedFile:
     data = _read(wanted.path)
     text = _decode(wanted.path, data)
     base = _make_record(place)
@@ -229,7 +229,7 @@ def _plan_file(place: Place, wanted: WantedFile, known: FileRecord | None, notes
         elif wanted.block:
             draft, record = _plan_block(wanted, _Draft.of(text), base)
         else:
-            draft, record = _plan_entries(wanted, _Draft.of(text), base, notes)
+            draft, record = _plan_entries(wanted, _Draft.of(text), base)
     after = data if draft.text == text else draft.text.encode()
     _check_writable(wanted.path, data, after)
     return PlannedFile(path=wanted.path, before=data, after=after, changes=draft.changes, record=record)
@@ -288,7 +288,7 @@ def _get_newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _plan_entries(wanted: WantedFile, draft: _Draft, base: FileRecord, notes: list[str]) -> _Outcome:
+def _plan_entries(wanted: WantedFile, draft: _Draft, base: FileRecord) -> _Outcome:
     if _is_blank(draft.text):
         draft = draft.then(_replace_all(draft.text, "{}\n"))
     kept: list[Entry] = []
@@ -304,10 +304,7 @@ def _plan_entries(wanted: WantedFile, draft: _Draft, base: FileRecord, notes: li
         if found == entry.value or (entry.is_items and not missing):
             continue
         if found is not _NOTHING and not entry.is_items:
-            if entry.path == wanted.server:
-                raise _make_server_error(wanted, draft.text)
-            notes.append(f"`{'.'.join(entry.path)}` in `{wanted.path}` is yours and stays as it is")
-            continue
+            raise _make_server_error(wanted, draft.text)
         change, written = add_entry(draft.text, replace(entry, value=missing))
         draft = draft.then(change)
         kept.append(written)

@@ -55,7 +55,7 @@ class Server {
 		child.stdin?.on("error", () => {});
 		createInterface({ input: child.stdout! }).on("line", (line) => this.receive(JSON.parse(line)));
 		const capabilities = this.listener ? { elicitation: {} } : {};
-		const clientInfo = { name: "pi-kakite", version: "1" };
+		const clientInfo = { name: "__CLIENT__-kakite", version: "1" };
 		return this.request("initialize", { protocolVersion: "2025-06-18", capabilities, clientInfo }).then(() =>
 			this.send({ method: "notifications/initialized" }),
 		);

@@ -26,6 +26,7 @@ from tests.cli.screen import (
     ENTER,
     ESCAPE,
     SHIFT_TAB,
+    UP,
     Screen,
     open_screen,
 )
@@ -107,13 +108,13 @@ def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path,
             screen.press("make a 2" + ENTER)
             screen.wait_for("+a = 2")
             screen.wait_for_bottom("Allow this?")
-            screen.wait_for_bottom("or say why not")
+            screen.wait_for_bottom("or write why not")
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
-            screen.press("y")
+            screen.press("y" + ENTER)
             screen.wait_for("✓ text_editor: str_replace a.py")
             screen.wait_for("$ while")
             screen.wait_for_bottom("Allow this?")
-            screen.press("y")
+            screen.press("y" + ENTER)
             screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
             screen.press("please stop early" + ENTER)
             screen.wait_for("› please stop early")
@@ -215,7 +216,7 @@ def test_what_was_being_typed_answers_no_question(home: Path, project: Path) -> 
     ):
         screen.press("begin" + ENTER)
         screen.wait_for_bottom("Allow this? y yes")
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
         screen.press("any thou")
         screen.wait_for_bottom("› any thou")
@@ -225,7 +226,7 @@ def test_what_was_being_typed_answers_no_question(home: Path, project: Path) -> 
         screen.wait_for("› any thought")
         screen.wait_for_bottom("Allow this? y yes")
         assert not (project / "done").exists()
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_for("Bye.")
         assert (project / "done").exists()
 
@@ -237,7 +238,7 @@ def test_a_mode_that_is_set_while_the_model_works_stays(home: Path, project: Pat
     ):
         screen.press("begin" + ENTER)
         screen.wait_for_bottom("Allow this? y yes")
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
         screen.press(SHIFT_TAB)
         screen.wait_for_bottom("edits · openai:scripted")
@@ -440,7 +441,7 @@ def test_the_terminal_tells_when_it_is_the_persons_move(home: Path, project: Pat
         screen.wait_for_bottom("Allow this? y yes")
         assert screen.raw.count(b"a question waits\x07") == (how == "desktop")
         assert b"\x07" in screen.raw
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_for_bottom("Type a number")
         screen.press("1" + ENTER)
         screen.wait_for("Fine.")
@@ -613,7 +614,7 @@ def test_a_worktree_is_worked_in_and_committed_to(home: Path, project: Path, col
         screen.wait_for("+a = 2")
         screen.wait_for_bottom("Allow this?")
         assert git(project, "log", "--format=%s", "topic") == "First"
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_for("Done.")
         screen.wait_for_bottom("· /help")
         screen.press("now 3" + ENTER)
@@ -626,3 +627,39 @@ def test_a_worktree_is_worked_in_and_committed_to(home: Path, project: Path, col
         assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
         screen.press(CTRL_D)
         screen.wait_for("Go on with: kakite chat --resume")
+
+
+def test_a_letter_answers_with_enter_alone_and_any_other_line_is_the_reason(
+    home: Path, project: Path
+) -> None:
+    reasons = ("should use tau instead", "also name it x.txt", "no, use tau")
+    heard = [
+        {**edit("1", "2"), "expect": {"tool_result": {"is_error": True, "contains": [reason]}}}
+        for reason in reasons
+    ]
+    saved = {**run("ls"), "expect": {"tool_result": {"is_error": False}}}
+    with (
+        run_scenario_server(script(edit("1", "2"), *heard, saved, {"say": "Fine."})) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("make a 2" + ENTER)
+        for number, reason in enumerate(reasons):
+            screen.wait_for("+a = 2", number + 1)
+            screen.wait_for_bottom("or write why not")
+            for letter in reason:
+                screen.press(letter)
+                screen.wait_for_bottom(letter)
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+            screen.press(ENTER)
+            screen.wait_for(f"› {reason}")
+        screen.wait_for("+a = 2", len(reasons) + 1)
+        screen.wait_for_bottom("or write why not")
+        screen.press("s" + ENTER)
+        screen.wait_for("kakite host rules remove 1")
+        screen.wait_for("$ ls")
+        screen.wait_for_bottom("or write why not")
+        screen.press(UP)
+        screen.wait_for_bottom("› no, use tau")
+        screen.press(CTRL_C)
+        assert not server.violations
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"

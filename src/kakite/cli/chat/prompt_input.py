@@ -7,7 +7,7 @@ import re
 import sys
 import termios
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,6 +49,8 @@ ESCAPE_TIMEOUT = 0.1
 """Seconds that Esc waits for a key that would make another one of both, as Alt-Enter."""
 SEQUENCE_TIMEOUT = 2.0
 """Seconds that Ctrl-X waits for the key that belongs to it."""
+ANSWERS = frozenset({"y", "yes", "a", "s", "n", "no"})
+"""Lines that answer a question about a call; any other line is the reason of a no."""
 _BETWEEN = " · "
 _MENTION = re.compile(r'(?:^|\s)@("?[^\s"]*)$')
 
@@ -98,8 +100,8 @@ class PromptOwner(Protocol):
         """The model's name."""
         ...
 
-    def answer(self, typed: str) -> None:
-        """Answer the open question."""
+    def on_draft_cleared(self) -> None:
+        """Learn that the line that was begun is empty again, and was not sent."""
         ...
 
     def on_interrupt(self) -> None:
@@ -212,7 +214,7 @@ class PromptInput:
             input=self._keyboard,
             message=self._format_message,
             bottom_toolbar=self._format_toolbar,
-            history=FileHistory(str(history)),
+            history=_MessageHistory(str(history), self._owner),
             completer=_ChatCompleter(self._owner),
             complete_while_typing=Condition(self._should_complete),
             complete_in_thread=True,
@@ -230,7 +232,12 @@ class PromptInput:
             waits = ESCAPE_TIMEOUT if begun and begun[0].key == Keys.Escape else SEQUENCE_TIMEOUT
             app.timeoutlen = waits
 
+        def note_change(buffer: Buffer) -> None:
+            if not buffer.text:
+                self._owner.on_draft_cleared()
+
         app.key_processor.after_key_press += set_timeout
+        prompt.default_buffer.on_text_changed += note_change
         return prompt
 
     def _should_complete(self) -> bool:
@@ -269,7 +276,6 @@ class PromptInput:
 
     def _build_keys(self) -> KeyBindings:
         keys, owner = KeyBindings(), self._owner
-        asking = Condition(lambda: bool(owner.choices) and not self.has_draft)
 
         @keys.add("escape")
         def _stop(_event: Any) -> None:
@@ -278,7 +284,7 @@ class PromptInput:
         @keys.add("c-c")
         def _interrupt(event: Any) -> None:
             if self.has_draft and not owner.is_running:
-                event.current_buffer.reset()
+                event.current_buffer.text = ""
             else:
                 owner.on_interrupt()
 
@@ -299,8 +305,6 @@ class PromptInput:
         def _open_editor(event: Any) -> None:
             event.app.create_background_task(self._edit_line(event.current_buffer))
 
-        for letter in "yasn":
-            keys.add(letter, filter=asking, eager=True)(_build_answer_key(owner, letter))
         return keys
 
 
@@ -309,13 +313,6 @@ def _keep_keys(given: list[Any]) -> None:
     iflag, oflag, cflag, lflag, *rest = given
     lflag &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
     termios.tcsetattr(sys.stdin, termios.TCSADRAIN, [iflag & ~termios.ICRNL, oflag, cflag, lflag, *rest])
-
-
-def _build_answer_key(owner: PromptOwner, letter: str) -> Callable[[Any], None]:
-    def answer(_event: Any) -> None:
-        owner.answer(letter)
-
-    return answer
 
 
 def join_to_fit(parts: Sequence[str], columns: int) -> str:
@@ -344,6 +341,19 @@ def _get_columns() -> int:
         return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or 80
     except (OSError, ValueError):
         return 80
+
+
+class _MessageHistory(FileHistory):
+    """Keeps the lines that a person may want again, and no letter that answered a question."""
+
+    def __init__(self, filename: str, owner: PromptOwner) -> None:
+        super().__init__(filename)
+        self._owner = owner
+
+    def append_string(self, string: str) -> None:
+        """Keep a line."""
+        if not (self._owner.choices and string.strip().lower() in ANSWERS):
+            super().append_string(string)
 
 
 class _ChatCompleter(Completer):

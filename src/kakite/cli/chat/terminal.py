@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kakite.cli.chat.line_input import LineInput
     from kakite.cli.chat.view import Notification
     from kakite.host import ApprovalRequest, ApprovalResponse, Approver
+    from kakite.host.policy.rules import SavedRule
     from kakite.models.messages import UserMessage
 
 
@@ -71,7 +72,7 @@ LEAVE_WITHIN = 2.0
 """Seconds within which a second Ctrl-C leaves."""
 ASKED_HINT = "Type a number, or your own answer · Esc gives none"
 ANSWER_AFTER = 0.3
-"""Seconds that a question stands before a key answers it: what one was typing just then answers nothing."""
+"""Seconds that a question stands before a line answers it: what one was typing just then answers nothing."""
 MAIL_PAUSE = 30.0
 """Seconds until a message of the page that could not be taken is tried again."""
 _MODES = ("ask", "edits", "all", "plan")
@@ -98,6 +99,11 @@ class _OpenQuestion:
     """Whether it stood long enough to be answered."""
     interrupts_draft: bool = False
     """Whether the person was typing when it came: that line is no answer."""
+
+    @property
+    def can_be_answered(self) -> bool:
+        """Whether a line that comes now is meant for it."""
+        return self.is_shown and not self.interrupts_draft
 
 
 def _join_messages(first: UserMessage, *more: UserMessage) -> UserMessage:
@@ -243,6 +249,8 @@ class ChatTerminal:
                 self._input.stop()
             raise
         self.prepared = prepared
+        if prepared.deps.saved is not None:
+            prepared.deps.saved.on_add = self._tell_saved
         self._greet(prepared)
         self._holder = ContextHolder(prepared.open())
         self.session = await self._holder.enter()
@@ -354,8 +362,8 @@ class ChatTerminal:
         elif line.startswith("!"):
             self._echo(line)
             self._begin_own(line[1:].strip())
-        elif self._question is not None and not self._question.interrupts_draft:
-            self.answer(line.strip())
+        elif self._question is not None and self._question.can_be_answered:
+            self._answer(line.strip())
         elif self._asked is not None:
             self._echo(line)
             self._answer_person(line)
@@ -537,15 +545,15 @@ class ChatTerminal:
         if self._question is None or not self._question.is_shown:
             return ""
         if self._question.interrupts_draft and self._input.has_draft:
-            return "Allow this? First send or clear your line; then y, a or n."
+            return "Allow this? First send or clear your line, then answer."
         from kakite.cli.chat.questions import format_rule_scope
 
         saves = self._question.request.saves
         always = f" · s always: {format_rule_scope(saves)}" if saves else ""
-        return f"Allow this? y yes · a this tool from now on{always} · n no · or say why not"
+        return f"Allow this? y yes · a this tool from now on{always} · n no, then Enter · or write why not"
 
-    def answer(self, typed: str) -> None:
-        """Answer the open question with what was typed: a letter, or the reason of a no."""
+    def _answer(self, typed: str) -> None:
+        """Answer the open question with a line: a letter alone, or the reason of a no."""
         from kakite.host import ApprovalResponse
 
         if self._question is None or self._question.answer.done():
@@ -558,6 +566,7 @@ class ChatTerminal:
             case "s" if self._question.request.saves:
                 response = ApprovalResponse(allowed=True, remember="always")
             case "s":
+                self.view.warn("This call cannot be allowed for always. Answer with another letter.")
                 return
             case "n" | "no":
                 response = ApprovalResponse(allowed=False, reason="the person said no")
@@ -565,6 +574,13 @@ class ChatTerminal:
                 self._echo(typed)
                 response = ApprovalResponse(allowed=False, reason=f"the person said: {typed}")
         self._question.answer.set_result(response)
+
+    def _tell_saved(self, saved: SavedRule) -> None:
+        """Say which rule an answer has saved, and how it is taken back."""
+        from kakite.cli.chat.questions import format_rule_scope
+
+        scope = format_rule_scope(saved.rule)
+        self.view.note(f"Rule saved: {scope}. `kakite host rules remove {saved.number}` takes it back.")
 
     # Keys.
 
@@ -593,6 +609,11 @@ class ChatTerminal:
         else:
             self._leave_pressed = time.monotonic()
             self.view.note("Press Ctrl-C again to leave.")
+
+    def on_draft_cleared(self) -> None:
+        """Take the next line as the answer of the question that is open."""
+        if self._question is not None:
+            self._question.interrupts_draft = False
 
     def change_mode(self) -> None:
         """Go to the next mode."""

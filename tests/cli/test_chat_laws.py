@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kakite.cli.chat.markdown_stream import MarkdownStream
-from kakite.cli.chat.prompt_input import join_to_fit
+from kakite.cli.chat.pasted_texts import PASTED_LINES, PastedTexts
 from kakite.cli.chat.questions import render_question
+from kakite.cli.chat.status_line import StatusLine, join_to_fit
 from kakite.cli.chat.view import ChatView, TerminalConsole
 from kakite.host import ApprovalRequest
 from kakite.tools.toolset import ToolCall
@@ -103,6 +104,41 @@ def test_the_status_line_keeps_its_ends(parts: list[str]) -> None:
     assert shown.startswith(parts[0])
     assert shown.endswith(parts[-1])
     assert cell_len(shown) <= 40 or shown == " · ".join([parts[0], parts[-1]])
+
+
+NAMES = st.text(st.sampled_from("abc-/:日"), min_size=1, max_size=40)
+
+
+@given(NAMES, NAMES, st.sampled_from([60, 80]), st.sampled_from(["Esc stops", "/help"]))
+@example("anthropic:claude-sonnet-5-5-20260930", "kakite/add-a-search-to-the-api", 60, "Esc stops")
+def test_the_status_line_has_all_that_the_docs_say_from_sixty_columns_on(
+    model: str, branch: str, columns: int, hint: str
+) -> None:
+    line = StatusLine(
+        mode="edits",
+        model=model,
+        context="context 100 %",
+        cost="$10.25",
+        background=2,
+        branch=branch,
+        hint=hint,
+    )
+    shown = line.format(columns)
+    assert cell_len(shown) <= columns
+    parts = shown.split(" · ")
+    assert [parts[0], *parts[2:4]] == ["edits", "context 100 %", "$10.25"]
+    assert len(parts) >= 6
+    assert parts[4] in {"2 in background", "2 bg"}
+    assert cell_len(parts[1]) >= min(cell_len(model.partition(":")[2] or model), 7)
+
+
+@given(st.lists(st.text(st.sampled_from("ab\n["), max_size=20), min_size=1, max_size=4))
+@example(["a\n" * PASTED_LINES, "b\n" * 40])
+def test_what_was_pasted_is_sent_whole(texts: list[str]) -> None:
+    pasted = PastedTexts()
+    words = [pasted.fold(text) for text in texts]
+    assert pasted.unfold(" and ".join(words)) == " and ".join(texts)
+    assert all(word.count("\n") < PASTED_LINES for word in words)
 
 
 @given(st.text(st.sampled_from("ab 日\n\t\x1b"), max_size=2000), st.integers(10, 100))

@@ -134,8 +134,16 @@ def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path,
             screen.press(CTRL_D)
             assert screen.wait() == 0
             assert "Go on with: kakite chat --resume" in "\n".join(screen.lines)
-        with chatting(server, home, project, "--continue", columns=columns) as screen:
+        with open_screen(
+            argv("chat", "--resume"), environment(home, OPENAI_API_KEY=KEY), project, columns
+        ) as screen:
+            screen.wait_for("Which? (number)")
+            assert "make a 2" in "\n".join(screen.lines)
+            screen.press("1" + ENTER)
             screen.wait_for("Going on with: make a 2")
+            screen.wait_for("› please stop early")
+            screen.wait_for("It is 2, and I stopped early.")
+            screen.wait_for_bottom("· /help")
             screen.press("what now" + ENTER)
             screen.wait_for("We spoke of a.")
             screen.press("/quit" + ENTER)
@@ -269,6 +277,10 @@ def test_names_are_completed(home: Path, project: Path, columns: int) -> None:
         screen.wait_for_bottom("· /help")
         screen.press(SHIFT_TAB)
         screen.wait_for_bottom("edits · openai:scripted")
+        screen.press(SHIFT_TAB)
+        screen.wait_for_bottom("plan · openai:scripted")
+        screen.press(SHIFT_TAB)
+        screen.wait_for_bottom("ask · openai:scripted")
         screen.press("one" + ALT_ENTER + "two")
         screen.wait_until(lambda: any(line.startswith("› one") for line in screen.lines), "one")
         screen.wait_until(lambda: any(line == "  two" for line in screen.lines), "two")
@@ -541,12 +553,27 @@ def test_the_line_is_written_in_an_editor(home: Path, project: Path, tmp_path: P
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\necho "and more" >> "$1"\n', encoding="utf-8")
     editor.chmod(0o755)
+    git(project, "init", "--quiet")
+    lines = "\n".join(f"line {number}" for number in range(1, 13))
+    reply = expecting({"say": "Fine."}, f"begun @no/such.py {lines}\nand more")
     with (
-        run_scenario_server(script(expecting({"say": "Fine."}, "begun\nand more"))) as server,
+        run_scenario_server(script(reply)) as server,
         chatting(server, home, project, EDITOR=str(editor)) as screen,
     ):
-        screen.press("begun\x18\x05")
+        screen.press(f"begun @no/such.py \x1b[200~{lines}\x1b[201~")
+        screen.wait_for_bottom("[pasted text 1: 12 lines]")
+        screen.press("\x18\x05")
+        screen.wait_for_bottom("and more")
+        assert not server.requests
+        screen.press(ENTER)
+        screen.wait_for("! no/such.py: there is no such file")
+        screen.wait_for("… 5 more lines")
         screen.wait_for("Fine.")
+        screen.wait_for_bottom("· /help")
+        screen.press("/compact" + ENTER)
+        screen.wait_for("There was nothing to shorten")
+        screen.press("/export" + ENTER)
+        screen.wait_for("`git status` may show the file as new")
         assert not server.violations
 
 
@@ -663,3 +690,38 @@ def test_a_letter_answers_with_enter_alone_and_any_other_line_is_the_reason(
         screen.press(CTRL_C)
         assert not server.violations
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+
+
+def test_what_no_request_has_carried_comes_back_into_the_line(home: Path, project: Path) -> None:
+    turns = (run(WAIT), expecting({"say": "Fine."}, "first\nsecond"))
+    with (
+        run_scenario_server(script(*turns)) as server,
+        chatting(server, home, project, "--approve", "all") as screen,
+    ):
+        screen.press("begin" + ENTER)
+        screen.wait_for_bottom("run_command: while")
+        screen.press("first" + ENTER + "second" + ENTER)
+        screen.wait_for_bottom("… waits: second")
+        screen.press(UP)
+        screen.wait_for_bottom("› second")
+        screen.wait_until(lambda: "waits:second" not in screen.bottom, "one message waits")
+        screen.press(ESCAPE)
+        screen.wait_for("Interrupted.")
+        screen.wait_for_bottom("› first second")
+        assert "Themodelhasyourmessage" not in screen.text
+        screen.press(ENTER)
+        screen.wait_for("Fine.")
+        assert not server.violations
+        screen.wait_for_bottom("· /help")
+        screen.press("/rew" + ENTER)
+        screen.wait_for("did you mean `/rewind`?")
+        screen.wait_for_bottom("› /rew")
+        screen.press("ind" + ENTER)
+        screen.wait_for_bottom("Before which message?")
+        screen.press("2" + ENTER)
+        screen.wait_for_bottom("Bring back:")
+        screen.press("c" + ENTER)
+        screen.wait_for("Back to before: first second")
+        screen.wait_for_bottom("› first second")
+        screen.press(SHIFT_TAB * 4)
+        screen.wait_for_bottom("all · openai:scripted")

@@ -268,6 +268,7 @@ def rewind_conversation(run: RunState, message: int) -> RunState:
         steering=(),
         messages=run.messages[:message],
         points=kept,
+        title=run.title if kept else "",
         condensed=condensed,
         pending=(),
         started=False,

@@ -119,13 +119,12 @@ class ResumeCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse arguments."""
-        given: list[str] = []
-        for at, word in enumerate(args):
-            given.append(word)
-            if word in {"--resume", "-r"} and args[at + 1 : at + 2] and not args[at + 1].startswith("-"):
-                continue
-            if word in {"--resume", "-r"}:
-                given.append(_CHOOSE)
+        given = list(args)
+        end = given.index("--") if "--" in given else len(given)
+        for at in reversed(range(end)):
+            alone = at + 1 == len(given) or given[at + 1].startswith("-")
+            if given[at] in {"--resume", "-r"} and alone:
+                given.insert(at + 1, _CHOOSE)
         return super().parse_args(ctx, given)
 
 

@@ -285,7 +285,7 @@ class ChatTerminal:
         for problem in prepared.context.problems:
             self.view.note(str(problem))
         if prepared.run.points and self.mode != "ask":
-            self.view.warn(f"The mode is {self.mode}, as it was before: {_MODES_TOLD[self.mode]}.")
+            self.view.warn(f"The mode is {self.mode}: {_MODES_TOLD[self.mode]}.")
         if prepared.run.points:
             from kakite.agent.observe.event_log import build_event_log
 

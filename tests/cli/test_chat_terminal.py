@@ -729,3 +729,12 @@ def test_what_no_request_has_carried_comes_back_into_the_line(home: Path, projec
         screen.wait_for_bottom("› first second")
         screen.press(SHIFT_TAB * 4)
         screen.wait_for_bottom("all · openai:scripted")
+        screen.press(CTRL_C + CTRL_D)
+        assert screen.wait() == 0
+    environ = environment(home, OPENAI_API_KEY=KEY)
+    with open_screen(argv("chat", "--continue"), environ, project) as screen:
+        screen.wait_for_bottom("openai:scripted")
+        assert "ask·openai" not in screen.text
+        screen.wait_for("The mode is all: the model does everything without asking you.")
+        screen.wait_for_bottom("all · openai:scripted")
+        screen.wait_for("› begin")

@@ -204,7 +204,8 @@ async def test_a_rewind_brings_files_back_and_can_be_undone(tmp_path: Path) -> N
 
 
 async def test_a_rewind_takes_the_conversation_back(tmp_path: Path) -> None:
-    scene = chat(tmp_path, say("One."), say("Two."), say("Three.", expect={"last_contains": ["three"]}))
+    three = say("Three.", expect={"last_contains": ["three"]})
+    scene = chat(tmp_path, say("One."), say("Two."), three, say("Four."))
     async with scene.open() as session:
         await session.prompt(text("one"))
         kept = session.run.messages
@@ -218,4 +219,5 @@ async def test_a_rewind_takes_the_conversation_back(tmp_path: Path) -> None:
         assert (await session.prompt(text("three"))).text == "Three."
         assert session.run.title == "one"
         await session.rewind(session.run.points[0])
-        assert session.run.title == ""
+        await session.prompt(text("four"))
+        assert session.run.title == "four"

@@ -207,7 +207,7 @@ def on_prompt(run: RunState, message: UserMessage, point: RewindPoint) -> RunSta
         stuck=False,
         failures=0,
         notes=(),
-        title=run.title or point.text,
+        title=run.title if run.points else point.text,
         points=(*run.points, replace(point, message=len(run.messages))),
         messages=(*run.messages, replace(message, from_person=True)),
     )
@@ -268,7 +268,6 @@ def rewind_conversation(run: RunState, message: int) -> RunState:
         steering=(),
         messages=run.messages[:message],
         points=kept,
-        title=run.title if kept else "",
         condensed=condensed,
         pending=(),
         started=False,

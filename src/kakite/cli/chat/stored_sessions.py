@@ -88,7 +88,7 @@ def choose_session(project: Path) -> str:
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("--resume without an ID needs a terminal", hint=_LIST_HINT)
-    found = [each for each in list_sessions() if each[1].points and is_session_of(each[1].task, project)]
+    found = [each for each in list_sessions() if each[1].title and is_session_of(each[1].task, project)]
     if not found:
         raise UsageError(f"there is no session of `{project}` yet", code="run_unknown")
     for number, line in enumerate(_format_sessions(found[:_CHOICES], with_folder=False), 1):

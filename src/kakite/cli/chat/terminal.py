@@ -284,9 +284,9 @@ class ChatTerminal:
             self.view.warn(prepared.note)
         for problem in prepared.context.problems:
             self.view.note(str(problem))
-        if prepared.run.points and self.mode != "ask":
-            self.view.warn(f"The mode is {self.mode}: {_MODES_TOLD[self.mode]}.")
-        if prepared.run.points:
+        if prepared.run.title:
+            if self.mode != "ask":
+                self.view.warn(f"The mode is {self.mode}: {_MODES_TOLD[self.mode]}.")
             from kakite.agent.observe.event_log import build_event_log
 
             self.view.note(f"Going on with: {prepared.run.title}")

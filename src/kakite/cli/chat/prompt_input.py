@@ -307,7 +307,8 @@ class PromptInput:
         @keys.add("c-c")
         def _interrupt(event: Any) -> None:
             if self.has_draft and not owner.is_running:
-                event.current_buffer.text = ""
+                event.current_buffer.reset()
+                owner.on_draft_cleared()
             else:
                 owner.on_interrupt()
 

@@ -95,10 +95,10 @@ def approval(folder: Path) -> Text:
 def steering(folder: Path) -> Text:
     """Return a conversation that is steered while the tests run, and rewound at its end."""
     with _chatting(folder) as screen:
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_for("$ python3 -m unittest")
         screen.wait_for_bottom("Allow this?")
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_for_bottom("run_command: python3")
         screen.press("also write a docstring" + ENTER)
         screen.wait_for_bottom("waits: also write a docstring")
@@ -106,7 +106,7 @@ def steering(folder: Path) -> Text:
         screen.wait_for("The model has your message.")
         screen.wait_for("Return the area of a circle")
         screen.wait_for_bottom("Allow this?")
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_for("The test passes.")
         screen.wait_for_bottom("· /help")
         screen.press("/rewind" + ENTER)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kakite.agent.run.store import RunFolder
 from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
@@ -98,7 +99,13 @@ def test_the_session_goes_on(home: Path, project: Path) -> None:
     with run_scenario_server(script({"say": "Hello."}, {"say": "You said hi."})) as server:
         first = chat(server, home, project, "-p", "hi", "--output", "json")
         second = chat(server, home, project, "-p", "what did I say?", "--continue", "--output", "json")
-        third = chat(server, home, project, "-p", "more", "--resume", first.json["session"])
+        third = chat(server, home, project, "-p", "more", "--resume", first.json["session"][:7])
+        runs = home / ".local" / "state" / "kakite" / "runs"
+        with RunFolder(runs / first.json["session"]).lock():
+            busy = chat(server, home, project, "-p", "more", "--continue")
+    assert busy.code == 2
+    assert f"kakite chat --fork {first.json['session']}" in busy.stderr
+    assert "never awaited" not in busy.stderr
     assert first.json["text"] == "Hello."
     assert first.json["reason"] == "answered"
     assert second.json["session"] == first.json["session"]
@@ -143,7 +150,8 @@ def test_an_answer_of_a_given_shape_is_asked_for_again_until_it_fits(
     [
         (("-p", " "), 2, "there is no message"),
         (("-p", "hi", "--continue"), 2, "there is no session"),
-        (("-p", "hi", "--resume", "nothere"), 2, "there is no run"),
+        (("-p", "hi", "--resume", "nothere"), 2, "kakite chat --list"),
+        (("-p", "hi", "--resume"), 2, "kakite chat --list"),
         (("-p", "hi", "--folder", "nowhere"), 2, "is not a folder"),
         (("hi",), 2, "needs a terminal"),
         (("-p", "hi", "--input", "jsonl"), 2, "needs --output jsonl"),

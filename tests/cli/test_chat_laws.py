@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
 
+from kakite.agent.observe.events import PlanUpdated, RunEvent, RunStepEvent, UserMessageEvent
+from kakite.agent.run.checklist import ChecklistStep
 from kakite.cli.chat.markdown_stream import MarkdownStream
-from kakite.cli.chat.prompt_input import join_to_fit
+from kakite.cli.chat.pasted_texts import PASTED_LINES, PastedTexts
 from kakite.cli.chat.questions import render_question
-from kakite.cli.chat.view import ChatView, TerminalConsole
+from kakite.cli.chat.status_line import StatusLine, join_to_fit
+from kakite.cli.chat.view import HISTORY_LINES, ChatView, TerminalConsole
 from kakite.host import ApprovalRequest
 from kakite.tools.toolset import ToolCall
 
@@ -103,6 +109,90 @@ def test_the_status_line_keeps_its_ends(parts: list[str]) -> None:
     assert shown.startswith(parts[0])
     assert shown.endswith(parts[-1])
     assert cell_len(shown) <= 40 or shown == " · ".join([parts[0], parts[-1]])
+
+
+def build_view(columns: int = 40) -> tuple[ChatView, io.StringIO]:
+    """Return a view of a terminal of so many columns, and what it shows."""
+    shown = io.StringIO()
+    return ChatView(console=Console(file=shown, width=columns, force_terminal=False)), shown
+
+
+@given(st.lists(st.sampled_from(["note", "text", "question"]), max_size=6))
+@example(["text", "question", "question"])
+def test_one_empty_line_stands_before_a_question(parts: list[str]) -> None:
+    view, shown = build_view()
+    for part in [*parts, "question"]:
+        if part == "note":
+            view.note("a note")
+        elif part == "text":
+            view.show_markdown("a text")
+        else:
+            view.show_question("1", [Text("Run")])
+    assert "\n\n\n" not in shown.getvalue()
+    assert shown.getvalue().count("\nRun\n") == [*parts, "question"].count("question")
+
+
+@given(st.lists(st.text(st.sampled_from("ab日"), min_size=1, max_size=9), min_size=1, max_size=30))
+def test_further_rows_of_a_step_stand_below_its_first_word(words: list[str]) -> None:
+    view, shown = build_view()
+    view.show(PlanUpdated(steps=(ChecklistStep(text=" ".join(words), status="pending"),)))
+    first, *more = shown.getvalue().rstrip("\n").split("\n")
+    assert first.startswith(f"  ☐ {words[0]}")
+    assert all(row.startswith("    ") for row in more)
+
+
+@given(st.lists(st.integers(1, 60), max_size=6))
+def test_the_last_turns_of_a_stored_session_are_shown_in_thirty_lines(sizes: list[int]) -> None:
+    happened: list[RunEvent] = []
+    for number, size in enumerate(sizes):
+        happened.append(UserMessageEvent(text=f"message {number}", from_person=True))
+        happened.append(UserMessageEvent(text="ours"))
+        lines = "\n".join(["line"] * size)
+        happened.append(RunStepEvent(kind="context", text=lines, ok=True, code="", seconds=0))
+    view, shown = build_view()
+    view.show_history(happened)
+    rows = shown.getvalue().splitlines()
+    assert len(rows) <= HISTORY_LINES + 1
+    said = [row for row in rows if row.startswith("› ")]
+    assert said == [f"› message {number}" for number in range(len(sizes))][len(sizes) - len(said) :]
+    assert len(said) <= 3
+    assert "ours" not in shown.getvalue()
+    assert not sizes or rows[-1] == "line"
+
+
+NAMES = st.text(st.sampled_from("abc-/:日"), min_size=1, max_size=40)
+
+
+@given(NAMES, NAMES, st.sampled_from([60, 80]), st.sampled_from(["Esc stops", "/help"]))
+@example("anthropic:claude-sonnet-5-5-20260930", "kakite/add-a-search-to-the-api", 60, "Esc stops")
+def test_the_status_line_has_all_that_the_docs_say_from_sixty_columns_on(
+    model: str, branch: str, columns: int, hint: str
+) -> None:
+    line = StatusLine(
+        mode="edits",
+        model=model,
+        context="context 100 %",
+        cost="$10.25",
+        background=2,
+        branch=branch,
+        hint=hint,
+    )
+    shown = line.format(columns)
+    assert cell_len(shown) <= columns
+    parts = shown.split(" · ")
+    assert [parts[0], *parts[2:4]] == ["edits", "context 100 %", "$10.25"]
+    assert len(parts) >= 6
+    assert parts[4] in {"2 in background", "2 bg"}
+    assert cell_len(parts[1]) >= min(cell_len(model.partition(":")[2] or model), 7)
+
+
+@given(st.lists(st.text(st.sampled_from("ab\n["), max_size=20), min_size=1, max_size=4))
+@example(["a\n" * PASTED_LINES, "b\n" * 40])
+def test_what_was_pasted_is_sent_whole(texts: list[str]) -> None:
+    pasted = PastedTexts()
+    words = [pasted.fold(text) for text in texts]
+    assert pasted.unfold(" and ".join(words)) == " and ".join(texts)
+    assert all(word.count("\n") < PASTED_LINES for word in words)
 
 
 @given(st.text(st.sampled_from("ab 日\n\t\x1b"), max_size=2000), st.integers(10, 100))

@@ -26,6 +26,7 @@ from tests.cli.screen import (
     ENTER,
     ESCAPE,
     SHIFT_TAB,
+    UP,
     Screen,
     open_screen,
 )
@@ -107,13 +108,13 @@ def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path,
             screen.press("make a 2" + ENTER)
             screen.wait_for("+a = 2")
             screen.wait_for_bottom("Allow this?")
-            screen.wait_for_bottom("or say why not")
+            screen.wait_for_bottom("or write why not")
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
-            screen.press("y")
+            screen.press("y" + ENTER)
             screen.wait_for("✓ text_editor: str_replace a.py")
             screen.wait_for("$ while")
             screen.wait_for_bottom("Allow this?")
-            screen.press("y")
+            screen.press("y" + ENTER)
             screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
             screen.press("please stop early" + ENTER)
             screen.wait_for("› please stop early")
@@ -133,8 +134,16 @@ def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path,
             screen.press(CTRL_D)
             assert screen.wait() == 0
             assert "Go on with: kakite chat --resume" in "\n".join(screen.lines)
-        with chatting(server, home, project, "--continue", columns=columns) as screen:
+        with open_screen(
+            argv("chat", "--resume"), environment(home, OPENAI_API_KEY=KEY), project, columns
+        ) as screen:
+            screen.wait_for("Which? (number)")
+            assert "make a 2" in "\n".join(screen.lines)
+            screen.press("1" + ENTER)
             screen.wait_for("Going on with: make a 2")
+            screen.wait_for("› please stop early")
+            screen.wait_for("It is 2, and I stopped early.")
+            screen.wait_for_bottom("· /help")
             screen.press("what now" + ENTER)
             screen.wait_for("We spoke of a.")
             screen.press("/quit" + ENTER)
@@ -215,7 +224,7 @@ def test_what_was_being_typed_answers_no_question(home: Path, project: Path) -> 
     ):
         screen.press("begin" + ENTER)
         screen.wait_for_bottom("Allow this? y yes")
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
         screen.press("any thou")
         screen.wait_for_bottom("› any thou")
@@ -225,7 +234,7 @@ def test_what_was_being_typed_answers_no_question(home: Path, project: Path) -> 
         screen.wait_for("› any thought")
         screen.wait_for_bottom("Allow this? y yes")
         assert not (project / "done").exists()
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_for("Bye.")
         assert (project / "done").exists()
 
@@ -237,7 +246,7 @@ def test_a_mode_that_is_set_while_the_model_works_stays(home: Path, project: Pat
     ):
         screen.press("begin" + ENTER)
         screen.wait_for_bottom("Allow this? y yes")
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_until(lambda: "Allow" not in screen.bottom, "no question")
         screen.press(SHIFT_TAB)
         screen.wait_for_bottom("edits · openai:scripted")
@@ -262,12 +271,20 @@ def test_names_are_completed(home: Path, project: Path, columns: int) -> None:
         screen.press(CTRL_C)
         screen.press("see @日")
         screen.wait_for_bottom("日本語.txt")
+        screen.press("\t")
+        screen.wait_for_bottom("› see @日本語.txt")
+        screen.press(ENTER + "x")
+        screen.wait_for_bottom("› see @日本語.txtx")
         screen.press(CTRL_C)
         screen.press("/review" + ENTER)
         screen.wait_for("Fine.")
         screen.wait_for_bottom("· /help")
         screen.press(SHIFT_TAB)
         screen.wait_for_bottom("edits · openai:scripted")
+        screen.press(SHIFT_TAB)
+        screen.wait_for_bottom("plan · openai:scripted")
+        screen.press(SHIFT_TAB)
+        screen.wait_for_bottom("ask · openai:scripted")
         screen.press("one" + ALT_ENTER + "two")
         screen.wait_until(lambda: any(line.startswith("› one") for line in screen.lines), "one")
         screen.wait_until(lambda: any(line == "  two" for line in screen.lines), "two")
@@ -440,7 +457,7 @@ def test_the_terminal_tells_when_it_is_the_persons_move(home: Path, project: Pat
         screen.wait_for_bottom("Allow this? y yes")
         assert screen.raw.count(b"a question waits\x07") == (how == "desktop")
         assert b"\x07" in screen.raw
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_for_bottom("Type a number")
         screen.press("1" + ENTER)
         screen.wait_for("Fine.")
@@ -540,12 +557,27 @@ def test_the_line_is_written_in_an_editor(home: Path, project: Path, tmp_path: P
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\necho "and more" >> "$1"\n', encoding="utf-8")
     editor.chmod(0o755)
+    git(project, "init", "--quiet")
+    lines = "\n".join(f"line {number}" for number in range(1, 13))
+    reply = expecting({"say": "Fine."}, f"begun @no/such.py {lines}\nand more")
     with (
-        run_scenario_server(script(expecting({"say": "Fine."}, "begun\nand more"))) as server,
+        run_scenario_server(script(reply)) as server,
         chatting(server, home, project, EDITOR=str(editor)) as screen,
     ):
-        screen.press("begun\x18\x05")
+        screen.press(f"begun @no/such.py \x1b[200~{lines}\x1b[201~")
+        screen.wait_for_bottom("[pasted text 1: 12 lines]")
+        screen.press("\x18\x05")
+        screen.wait_for_bottom("and more")
+        assert not server.requests
+        screen.press(ENTER)
+        screen.wait_for("! no/such.py: there is no such file")
+        screen.wait_for("… 5 more lines")
         screen.wait_for("Fine.")
+        screen.wait_for_bottom("· /help")
+        screen.press("/compact" + ENTER)
+        screen.wait_for("There was nothing to shorten")
+        screen.press("/export" + ENTER)
+        screen.wait_for("`git status` may show the file as new")
         assert not server.violations
 
 
@@ -613,7 +645,7 @@ def test_a_worktree_is_worked_in_and_committed_to(home: Path, project: Path, col
         screen.wait_for("+a = 2")
         screen.wait_for_bottom("Allow this?")
         assert git(project, "log", "--format=%s", "topic") == "First"
-        screen.press("y")
+        screen.press("y" + ENTER)
         screen.wait_for("Done.")
         screen.wait_for_bottom("· /help")
         screen.press("now 3" + ENTER)
@@ -626,3 +658,83 @@ def test_a_worktree_is_worked_in_and_committed_to(home: Path, project: Path, col
         assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
         screen.press(CTRL_D)
         screen.wait_for("Go on with: kakite chat --resume")
+
+
+def test_a_letter_answers_with_enter_alone_and_any_other_line_is_the_reason(
+    home: Path, project: Path
+) -> None:
+    reasons = ("should use tau instead", "also name it x.txt", "no, use tau")
+    heard = [
+        {**edit("1", "2"), "expect": {"tool_result": {"is_error": True, "contains": [reason]}}}
+        for reason in reasons
+    ]
+    saved = {**run("ls"), "expect": {"tool_result": {"is_error": False}}}
+    with (
+        run_scenario_server(script(edit("1", "2"), *heard, saved, {"say": "Fine."})) as server,
+        chatting(server, home, project) as screen,
+    ):
+        screen.press("make a 2" + ENTER)
+        for number, reason in enumerate(reasons):
+            screen.wait_for("+a = 2", number + 1)
+            screen.wait_for_bottom("or write why not")
+            for letter in reason:
+                screen.press(letter)
+                screen.wait_for_bottom(letter)
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+            screen.press(ENTER)
+            screen.wait_for(f"› {reason}")
+        screen.wait_for("+a = 2", len(reasons) + 1)
+        screen.wait_for_bottom("or write why not")
+        screen.press("s" + ENTER)
+        screen.wait_for("kakite host rules remove 1")
+        screen.wait_for("$ ls")
+        screen.wait_for_bottom("or write why not")
+        screen.press(UP)
+        screen.wait_for_bottom("› no, use tau")
+        screen.press(CTRL_C)
+        assert not server.violations
+    assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+
+
+def test_what_no_request_has_carried_comes_back_into_the_line(home: Path, project: Path) -> None:
+    turns = (run(WAIT), expecting({"say": "Fine."}, "first\nsecond"))
+    with (
+        run_scenario_server(script(*turns)) as server,
+        chatting(server, home, project, "--approve", "all") as screen,
+    ):
+        screen.press("begin" + ENTER)
+        screen.wait_for_bottom("run_command: while")
+        screen.press("first" + ENTER + "second" + ENTER)
+        screen.wait_for_bottom("… waits: second")
+        screen.press(UP)
+        screen.wait_for_bottom("› second")
+        screen.wait_until(lambda: "waits:second" not in screen.bottom, "one message waits")
+        screen.press(ESCAPE)
+        screen.wait_for("Interrupted.")
+        screen.wait_for_bottom("› first second")
+        assert "Themodelhasyourmessage" not in screen.text
+        screen.press(ENTER)
+        screen.wait_for("Fine.")
+        assert not server.violations
+        screen.wait_for_bottom("· /help")
+        screen.press("/rew" + ENTER)
+        screen.wait_for("did you mean `/rewind`?")
+        screen.wait_for_bottom("› /rew")
+        screen.press("ind" + ENTER)
+        screen.wait_for_bottom("Before which message?")
+        screen.press("2" + ENTER)
+        screen.wait_for_bottom("Bring back:")
+        screen.press("c" + ENTER)
+        screen.wait_for("Back to before: first second")
+        screen.wait_for_bottom("› first second")
+        screen.press(SHIFT_TAB * 4)
+        screen.wait_for_bottom("all · openai:scripted")
+        screen.press(CTRL_C + CTRL_D)
+        assert screen.wait() == 0
+    environ = environment(home, OPENAI_API_KEY=KEY)
+    with open_screen(argv("chat", "--continue"), environ, project) as screen:
+        screen.wait_for_bottom("openai:scripted")
+        assert "ask·openai" not in screen.text
+        screen.wait_for("The mode is all: the model does everything without asking you.")
+        screen.wait_for_bottom("all · openai:scripted")
+        screen.wait_for("› begin")

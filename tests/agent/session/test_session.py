@@ -47,9 +47,15 @@ async def test_what_is_said_meanwhile_goes_with_the_next_request(tmp_path: Path)
     async with scene.open() as session:
         turn = asyncio.create_task(session.prompt(text("make it red")))
         await until(lambda: any(isinstance(each, ToolCallEvent) for each in scene.events))
-        session.steer(text("no, make it blue"))
+        blue, green = text("no, make it blue"), text("make it green")
+        session.steer(green)
+        session.steer(blue)
+        assert session.withdraw(green)
+        assert not session.withdraw(green)
         (scene.project / "go").touch()
         assert (await turn).text == "Blue it is."
+        assert not session.withdraw(blue)
+        assert "green" not in str(session.run.messages)
         with pytest.raises(SessionError):
             session.steer(text("too late"))
 
@@ -198,7 +204,8 @@ async def test_a_rewind_brings_files_back_and_can_be_undone(tmp_path: Path) -> N
 
 
 async def test_a_rewind_takes_the_conversation_back(tmp_path: Path) -> None:
-    scene = chat(tmp_path, say("One."), say("Two."), say("Three.", expect={"last_contains": ["three"]}))
+    three = say("Three.", expect={"last_contains": ["three"]})
+    scene = chat(tmp_path, say("One."), say("Two."), three, say("Four."))
     async with scene.open() as session:
         await session.prompt(text("one"))
         kept = session.run.messages
@@ -210,3 +217,7 @@ async def test_a_rewind_takes_the_conversation_back(tmp_path: Path) -> None:
         with pytest.raises(SessionError):
             await session.rewind(session.run.points[0].__class__(message=99, text="", time=""))
         assert (await session.prompt(text("three"))).text == "Three."
+        assert session.run.title == "one"
+        await session.rewind(session.run.points[0])
+        await session.prompt(text("four"))
+        assert session.run.title == "four"

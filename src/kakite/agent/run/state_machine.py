@@ -207,7 +207,7 @@ def on_prompt(run: RunState, message: UserMessage, point: RewindPoint) -> RunSta
         stuck=False,
         failures=0,
         notes=(),
-        title=run.title or point.text,
+        title=run.title if run.points else point.text,
         points=(*run.points, replace(point, message=len(run.messages))),
         messages=(*run.messages, replace(message, from_person=True)),
     )

@@ -292,6 +292,14 @@ class Session:
             raise SessionError("no turn is running", hint="send it as a message", code="turn_not_running")
         self._steering.append(message)
 
+    def withdraw(self, message: UserMessage) -> bool:
+        """Take back a message that waits for the model; False: it is part of the conversation already."""
+        for at, waiting in enumerate(self._steering):
+            if waiting is message:
+                del self._steering[at]
+                return True
+        return False
+
     def interrupt(self) -> None:
         """End the turn that runs, with the processes of its call. ``prompt`` returns soon after."""
         if self._running:

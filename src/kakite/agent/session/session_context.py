@@ -41,6 +41,12 @@ class SessionContext:
 
     def build_message(self, text: str, images: Sequence[Image] = ()) -> UserMessage:
         """Return the message that a text makes: a command is expanded, and what it names by ``@`` is read."""
+        return self.read_message(text, images)[0]
+
+    def read_message(
+        self, text: str, images: Sequence[Image] = ()
+    ) -> tuple[UserMessage, tuple[ContextProblem, ...]]:
+        """Return the message that a text makes, and what the person should know of what it names."""
         command, arguments = self.find_command(text)
         body = text if command is None else expand_command(command, arguments)
         expanded = expand_mentions(body, self.project, typed=None if command is None else text)
@@ -48,7 +54,8 @@ class SessionContext:
         if expanded.problems:
             prompt += "".join(f"\n[{problem}]" for problem in expanded.problems)
         pictures = (*images, *expanded.images)
-        return UserMessage(text=prompt, images=pictures, shown=text if prompt != text else "")
+        message = UserMessage(text=prompt, images=pictures, shown=text if prompt != text else "")
+        return message, expanded.problems
 
     def find_command(self, text: str) -> tuple[SlashCommand | None, str]:
         """Return the command that a text calls, with its arguments; None: it calls none."""

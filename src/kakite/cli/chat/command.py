@@ -8,12 +8,13 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from kakite.cli.chat.headless import Output
 from kakite.cli.exit_codes import run_until_signal
@@ -39,6 +40,8 @@ SessionApprove = Annotated[
         "(only reading, and Kakite asks nothing). Default: ask.",
     ),
 ]
+_CHOOSE = "?"
+"""What ``--resume`` is without an ID."""
 _STORED = "Stored sessions"
 _INPUT_TIMEOUT = 3.0  # s for a pipe to say something, where the message does not come from there
 
@@ -50,7 +53,15 @@ Continue = Annotated[
     bool,
     typer.Option("--continue", "-c", metavar="", help="Go on with the latest session of this folder."),
 ]
-Resume = Annotated[str, typer.Option("--resume", "-r", metavar="ID", help="Go on with this session.")]
+Resume = Annotated[
+    str,
+    typer.Option(
+        "--resume",
+        "-r",
+        metavar="[ID]",
+        help="Go on with this session: its ID, or how that begins. Without an ID you choose from a list.",
+    ),
+]
 Folder = Annotated[Path, typer.Option("--folder", "-C", help="The folder to work in. Default: this one.")]
 OutputForm = Annotated[
     Output, typer.Option(help="With -p: the answer, one JSON document, or events as JSON lines.")
@@ -103,6 +114,20 @@ Plain = Annotated[
 ]
 
 
+class ResumeCommand(TyperCommand):
+    """A command whose ``--resume`` may stand without an ID."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments."""
+        given = list(args)
+        end = given.index("--") if "--" in given else len(given)
+        for at in reversed(range(end)):
+            alone = at + 1 == len(given) or given[at + 1].startswith("-")
+            if given[at] in {"--resume", "-r"} and alone:
+                given.insert(at + 1, _CHOOSE)
+        return super().parse_args(ctx, given)
+
+
 @add_setting_options(approve=SessionApprove, setup=None, max_turns=None)
 def chat(
     prompt: Annotated[str, typer.Argument(help="Your first message.")] = "",
@@ -127,11 +152,7 @@ def chat(
     if list_them or remove:
         return _manage(None if of_all else folder.resolve(), remove, as_json=output != "text")
     place = _choose_place(prompt, branch, worktree=worktree, stored=bool(resume or fork or go_on))
-    if fork:
-        from kakite.cli.chat.stored_sessions import find_one
-        from kakite.cli.session_setup import fork_session
-
-        resume = fork_session(find_one(fork)).id
+    resume = _resolve_session(resume, fork, folder.resolve())
     session = _find_wanted(folder, given, place, resume=resume, go_on=go_on)
     if once:
         raise typer.Exit(_run_once(session, prompt, output=output, take=take, schema=schema))
@@ -144,6 +165,19 @@ def chat(
             code="no_terminal",
         )
     raise typer.Exit(_run_terminal(session, prompt, plain=plain))
+
+
+def _resolve_session(resume: str, fork: str, project: Path) -> str:
+    """Return the id of the session to go on with; empty: none was named."""
+    from kakite.cli.chat.stored_sessions import choose_session, find_one
+
+    if fork:
+        from kakite.cli.session_setup import fork_session
+
+        return fork_session(find_one(fork)).id
+    if resume == _CHOOSE:
+        return choose_session(project)
+    return find_one(resume).id if resume else ""
 
 
 def _choose_place(prompt: str, branch: str, *, worktree: bool, stored: bool) -> SessionPlace:
@@ -175,10 +209,8 @@ class _Wanted:
     """``plan``, or empty for what the settings say."""
     place: SessionPlace
 
-    @property
-    def terms(self) -> tuple[str, str]:
-        """The model and the mode of a new session, before it is made."""
-        return self.settings.model, self.mode or self.settings.approve
+    terms: tuple[str, str]
+    """The model and the mode of the session, before it is made."""
 
     @property
     def notify(self) -> Notification:
@@ -236,7 +268,20 @@ def _find_wanted(
     stored = find_session(resume, project) if resume or go_on else None
     if go_on and stored is None:
         raise UsageError(f"there is no session of `{project}` yet", code="run_unknown")
-    return _Wanted(settings=settings, project=project, stored=stored, flags=flags, mode=mode, place=place)
+    model, approve = settings.model, settings.approve
+    if stored is not None:
+        task = stored.load().task
+        model = model if flags.get("model") is not None else task.model
+        approve = approve if flags.get("approve") is not None else task.approve
+    return _Wanted(
+        settings=settings,
+        project=project,
+        stored=stored,
+        flags=flags,
+        mode=mode,
+        place=place,
+        terms=(model, mode or approve),
+    )
 
 
 def _run_once(wanted: _Wanted, prompt: str, *, output: Output, take: str, schema: Path | None) -> int:
@@ -251,11 +296,11 @@ def _run_once(wanted: _Wanted, prompt: str, *, output: Output, take: str, schema
     if take == "jsonl":
         approver = LineApprover(printer=printer)
         prepared = wanted.prepare(approver, printer.show)
-        return _run_locked(prepared, converse_in_lines(prepared, printer, approver, prompt))
+        return _run_locked(prepared, lambda: converse_in_lines(prepared, printer, approver, prompt))
     text = _read_message(prompt)
     rules = _read_schema(schema) if schema is not None else None
     prepared = wanted.prepare(DenyingApprover(), printer.show)
-    return _run_locked(prepared, answer_once(prepared, text, printer, rules))
+    return _run_locked(prepared, lambda: answer_once(prepared, text, printer, rules))
 
 
 def _run_terminal(wanted: _Wanted, prompt: str, *, plain: bool) -> int:
@@ -267,13 +312,14 @@ def _run_terminal(wanted: _Wanted, prompt: str, *, plain: bool) -> int:
     return converse(wanted, prompt, plain=plain or os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"})
 
 
-def _run_locked(prepared: PreparedSession, work: Coroutine[object, object, int]) -> int:
+def _run_locked(prepared: PreparedSession, work: Callable[[], Coroutine[object, object, int]]) -> int:
     from kakite.agent.session.prepared import discard_unused
+    from kakite.cli.chat.stored_sessions import lock_session
 
     record = prepared.deps.record
     try:
-        with record.lock():
-            return asyncio.run(run_until_signal(work))
+        with lock_session(record):
+            return asyncio.run(run_until_signal(work()))
     finally:
         discard_unused(record, prepared.run, os.environ)
 

@@ -10,11 +10,13 @@ _HEAD_BYTES = 1000
 
 def read_branch(folder: Path) -> str:
     """Return the name of the branch, the beginning of the commit without one, or empty outside of git."""
-    for parent in (folder, *folder.parents):
-        git = parent / ".git"
-        if git.exists():
-            return _read_head(git)
-    return ""
+    root = find_root(folder)
+    return "" if root is None else _read_head(root / ".git")
+
+
+def find_root(folder: Path) -> Path | None:
+    """Return the top of the repository that a folder is in; None outside of git."""
+    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
 
 
 def _read_head(git: Path) -> str:

@@ -49,6 +49,10 @@ class LineInput(Protocol):
         """
         ...
 
+    def add_draft(self, text: str) -> None:
+        """Put a text into the line, before what stands there."""
+        ...
+
     def refresh(self) -> None:
         """Show the state again, if it is shown."""
         ...

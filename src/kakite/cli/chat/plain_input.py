@@ -61,6 +61,9 @@ class PlainInput:
         finally:
             loop.add_reader(reading, self._take)
 
+    def add_draft(self, text: str) -> None:
+        """Do nothing: a line that was read cannot be changed."""
+
     def refresh(self) -> None:
         """Do nothing: nothing is shown."""
 

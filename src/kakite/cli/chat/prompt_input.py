@@ -7,7 +7,7 @@ import re
 import sys
 import termios
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import in_terminal
 from prompt_toolkit.completion import Completer, Completion
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, InMemoryHistory
@@ -23,18 +24,18 @@ from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import StdoutProxy
-from rich.cells import cell_len, chop_cells
 
 from kakite.cli.chat.git_branch import read_branch
 from kakite.cli.chat.line_input import edit_text
+from kakite.cli.chat.pasted_texts import PastedTexts
 from kakite.cli.chat.slash_commands import COMMANDS
+from kakite.cli.chat.status_line import StatusLine, wrap_parts
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from prompt_toolkit.buffer import Buffer
-    from prompt_toolkit.document import Document
 
     from kakite.agent.session.session_context import SessionContext
     from kakite.cli.chat.view import ChatView
@@ -49,7 +50,8 @@ ESCAPE_TIMEOUT = 0.1
 """Seconds that Esc waits for a key that would make another one of both, as Alt-Enter."""
 SEQUENCE_TIMEOUT = 2.0
 """Seconds that Ctrl-X waits for the key that belongs to it."""
-_BETWEEN = " · "
+ANSWERS = frozenset({"y", "yes", "a", "s", "n", "no"})
+"""Lines that answer a question about a call; any other line is the reason of a no."""
 _MENTION = re.compile(r'(?:^|\s)@("?[^\s"]*)$')
 
 
@@ -98,8 +100,12 @@ class PromptOwner(Protocol):
         """The model's name."""
         ...
 
-    def answer(self, typed: str) -> None:
-        """Answer the open question."""
+    def take_back_last(self) -> None:
+        """Put the last message that waits for the model back into the line."""
+        ...
+
+    def on_draft_cleared(self) -> None:
+        """Learn that the line that was begun is empty again, and was not sent."""
         ...
 
     def on_interrupt(self) -> None:
@@ -138,6 +144,9 @@ class PromptInput:
         self._text_above: _TextAbove | None = None
         self._given: list[Any] = []
         """The settings of the terminal as it was given to us."""
+        self._draft = ""
+        """What the next line begins with."""
+        self._pasted = PastedTexts()
         self._prompt = self._build_prompt(history)
 
     @property
@@ -166,7 +175,16 @@ class PromptInput:
 
     async def read_line(self) -> str:
         """Return the next line."""
-        return await self._prompt.prompt_async(handle_sigint=False)
+        draft, self._draft = self._draft, ""
+        return self._pasted.unfold(await self._prompt.prompt_async(default=draft, handle_sigint=False))
+
+    def add_draft(self, text: str) -> None:
+        """Put a text into the line, before what stands there."""
+        if self._prompt.app.is_running:
+            buffer = self._prompt.default_buffer
+            buffer.document = Document("\n".join(filter(None, (text, buffer.text))))
+        else:  # for the line that is read next
+            self._draft = "\n".join(filter(None, (text, self._draft)))
 
     async def read_answer(self, question: str) -> str:
         """Ask for one line, with a history of its own."""
@@ -200,19 +218,18 @@ class PromptInput:
     async def _edit_line(self, buffer: Buffer) -> None:
         async with in_terminal():
             try:
-                text = await self.edit(buffer.text)
+                text = await self.edit(self._pasted.unfold(buffer.text))
             except UsageError as error:
                 self._owner.view.fail(error.message)
                 return
-        buffer.text = text
-        buffer.validate_and_handle()
+        buffer.document = Document(text)
 
     def _build_prompt(self, history: Path) -> PromptSession[str]:
         prompt: PromptSession[str] = PromptSession(
             input=self._keyboard,
             message=self._format_message,
             bottom_toolbar=self._format_toolbar,
-            history=FileHistory(str(history)),
+            history=_MessageHistory(str(history), self._owner, self._pasted),
             completer=_ChatCompleter(self._owner),
             complete_while_typing=Condition(self._should_complete),
             complete_in_thread=True,
@@ -230,12 +247,25 @@ class PromptInput:
             waits = ESCAPE_TIMEOUT if begun and begun[0].key == Keys.Escape else SEQUENCE_TIMEOUT
             app.timeoutlen = waits
 
+        def note_change(buffer: Buffer) -> None:
+            if not buffer.text:
+                self._owner.on_draft_cleared()
+
         app.key_processor.after_key_press += set_timeout
+        prompt.default_buffer.on_text_changed += note_change
         return prompt
 
     def _should_complete(self) -> bool:
         text = self._prompt.default_buffer.document.text_before_cursor
         return text.startswith("/") or _MENTION.search(text) is not None
+
+    def _find_pasted(self) -> str:
+        return self._pasted.find_word(self._prompt.default_buffer.document.text_before_cursor)
+
+    def _is_path_selected(self) -> bool:
+        buffer = self._prompt.default_buffer
+        menu = buffer.complete_state
+        return menu is not None and menu.current_completion is not None and not buffer.text.startswith("/")
 
     def _format_message(self) -> FormattedText:
         asked = self._owner.choices
@@ -250,16 +280,16 @@ class PromptInput:
         owner = self._owner
         used, window = owner.view.used
         hint = "Esc stops" if owner.is_running else "/help"
-        parts = [
-            owner.mode,
-            owner.model,
-            f"context {used * 100 // window} %" if window else "",
-            f"${owner.view.cost:.2f}" if owner.view.cost else "",
-            f"{running} in background" if (running := owner.background_jobs) else "",
-            self._read_branch(),
-            hint,
-        ]
-        return join_to_fit(list(filter(None, parts)), _get_columns())
+        status = StatusLine(
+            mode=owner.mode,
+            model=owner.model,
+            context=f"context {used * 100 // window} %" if window else "",
+            cost=f"${owner.view.cost:.2f}" if owner.view.cost else "",
+            background=owner.background_jobs,
+            branch=self._read_branch(),
+            hint=hint,
+        )
+        return status.format(_get_columns())
 
     def _read_branch(self) -> str:
         now = time.monotonic()
@@ -269,7 +299,6 @@ class PromptInput:
 
     def _build_keys(self) -> KeyBindings:
         keys, owner = KeyBindings(), self._owner
-        asking = Condition(lambda: bool(owner.choices) and not self.has_draft)
 
         @keys.add("escape")
         def _stop(_event: Any) -> None:
@@ -279,6 +308,7 @@ class PromptInput:
         def _interrupt(event: Any) -> None:
             if self.has_draft and not owner.is_running:
                 event.current_buffer.reset()
+                owner.on_draft_cleared()
             else:
                 owner.on_interrupt()
 
@@ -290,18 +320,35 @@ class PromptInput:
         def _unfold(_event: Any) -> None:
             owner.view.show_last_folded()
 
+        @keys.add("up", filter=Condition(lambda: bool(owner.view.waiting) and not self.has_draft))
+        def _take_back(_event: Any) -> None:
+            owner.take_back_last()
+
+        self._add_editing_keys(keys)
+        return keys
+
+    def _add_editing_keys(self, keys: KeyBindings) -> None:
         @keys.add("escape", "enter")
         @keys.add("c-j")
         def _new_line(event: Any) -> None:
             event.current_buffer.insert_text("\n")
 
+        @keys.add("enter", filter=Condition(self._is_path_selected))
+        def _take_path(event: Any) -> None:
+            event.current_buffer.complete_state = None
+
+        @keys.add(Keys.BracketedPaste)
+        def _paste(event: Any) -> None:
+            text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+            event.current_buffer.insert_text(self._pasted.fold(text))
+
+        @keys.add("backspace", filter=Condition(lambda: bool(self._find_pasted())))
+        def _delete_pasted(event: Any) -> None:
+            event.current_buffer.delete_before_cursor(len(self._find_pasted()))
+
         @keys.add("c-x", "c-e")
         def _open_editor(event: Any) -> None:
             event.app.create_background_task(self._edit_line(event.current_buffer))
-
-        for letter in "yasn":
-            keys.add(letter, filter=asking, eager=True)(_build_answer_key(owner, letter))
-        return keys
 
 
 def _keep_keys(given: list[Any]) -> None:
@@ -311,39 +358,26 @@ def _keep_keys(given: list[Any]) -> None:
     termios.tcsetattr(sys.stdin, termios.TCSADRAIN, [iflag & ~termios.ICRNL, oflag, cflag, lflag, *rest])
 
 
-def _build_answer_key(owner: PromptOwner, letter: str) -> Callable[[Any], None]:
-    def answer(_event: Any) -> None:
-        owner.answer(letter)
-
-    return answer
-
-
-def join_to_fit(parts: Sequence[str], columns: int) -> str:
-    """Return the parts of the status line, without those in the middle that have no room."""
-    kept = list(parts)
-    while cell_len(text := _BETWEEN.join(kept)) > columns and len(kept) > 2:
-        del kept[-2]
-    return text
-
-
-def wrap_parts(text: str, columns: int) -> str:
-    """Return a text of several parts in rows that a terminal does not cut: a new row begins at a part."""
-    rows = [""]
-    for part in text.split(_BETWEEN):
-        longer = f"{rows[-1]}{_BETWEEN}{part}" if rows[-1] else part
-        if cell_len(longer) < columns:
-            rows[-1] = longer
-        else:
-            rows += chop_cells(part, columns - 1)
-    return "\n".join(filter(None, rows))
-
-
 def _get_columns() -> int:
     """Return the width of the terminal, as it is now."""
     try:
         return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or 80
     except (OSError, ValueError):
         return 80
+
+
+class _MessageHistory(FileHistory):
+    """Keeps the lines that a person may want again, and no letter that answered a question."""
+
+    def __init__(self, filename: str, owner: PromptOwner, pasted: PastedTexts) -> None:
+        super().__init__(filename)
+        self._owner = owner
+        self._pasted = pasted
+
+    def append_string(self, string: str) -> None:
+        """Keep a line."""
+        if not (self._owner.choices and string.strip().lower() in ANSWERS):
+            super().append_string(self._pasted.unfold(string))
 
 
 class _ChatCompleter(Completer):

@@ -6,14 +6,16 @@ import asyncio
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from kakite.cli.chat.git_branch import find_root
 from kakite.cli.console import escape_one_line
 from kakite.errors import UsageError
 
 if TYPE_CHECKING:
-    from kakite.agent.run.state import RewindPoint
+    from kakite.agent.run.state import RewindPoint, RunState
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.background_jobs import BackgroundJob
     from kakite.agent.session.checkpoints import Restored
@@ -40,6 +42,10 @@ class ChatFront(Protocol):
 
     def tell_later(self, text: str) -> None:
         """Give the model a text with the person's next message."""
+        ...
+
+    def add_draft(self, text: str) -> None:
+        """Put a text into the line, to be changed and sent."""
         ...
 
     async def handle(self, line: str) -> None:
@@ -108,7 +114,7 @@ COMMANDS = {
     "fork": ChatCommand("", "Go on with a copy of this session; the session itself stays"),
     "export": ChatCommand("[FILE]", "Write the conversation as Markdown"),
     "last": ChatCommand("", "Show the last call or thought whole (Ctrl-O)"),
-    "edit": ChatCommand("[TEXT]", "Write a message in your editor (Ctrl-X Ctrl-E)"),
+    "edit": ChatCommand("[TEXT]", "Write a message in your editor, and send it"),
     "stop": ChatCommand("", "Stop the model, or your own command (Esc)"),
     "quit": ChatCommand("", "Leave; the session stays stored"),
 }
@@ -117,12 +123,12 @@ KEYS = (
     ("Enter", "send; while the model works: send it along with its next step"),
     ("Esc, Ctrl-C", "stop the model; Ctrl-C twice leaves"),
     ("Alt-Enter, Ctrl-J", "a new line"),
-    ("Shift-Tab", "the next mode"),
+    ("Shift-Tab", "the next mode: ask, edits, plan"),
     ("Ctrl-O", "show the last call or thought whole"),
-    ("Ctrl-X Ctrl-E", "write in your editor"),
+    ("Ctrl-X Ctrl-E", "change the line in your editor"),
     ("@path", "name a file"),
     ("!command", "run a command of your own; the model gets its output with your next message"),
-    ("Up, Ctrl-R", "earlier lines"),
+    ("Up, Ctrl-R", "earlier lines; Up takes back a message that waits"),
     ("Ctrl-D", "leave"),
 )
 PLAIN_KEYS = (
@@ -183,10 +189,21 @@ class ChatCommands:
         name = {"exit": "quit", "?": "help", "q": "quit", "new": "clear"}.get(name, name)
         handler = self._handlers.get(name)
         if handler is None:
+            if not self._view.plain:
+                self._terminal.add_draft(line)
+            meant = self._find_meant(name)
+            told = f": did you mean `/{meant}`?" if meant else ""
             raise UsageError(
-                f"there is no command `/{name}`", hint="/help lists them", code="unknown_command"
+                f"there is no command `/{name}`{told}", hint="/help lists them", code="unknown_command"
             )
         await handler(rest.strip())
+
+    def _find_meant(self, typed: str) -> str:
+        """Return the one command that begins as it was typed, or looks like it; empty: there is none."""
+        own = self._terminal.prepared.context.commands if self._terminal.prepared else ()
+        names = [*COMMANDS, *(each.name for each in own if each.name not in COMMANDS)]
+        begins = [name for name in names if typed and name.startswith(typed)]
+        return begins[0] if len(begins) == 1 else next(iter(get_close_matches(typed, names, 1, 0.75)), "")
 
     async def _help(self, _rest: str) -> None:
         keys = PLAIN_KEYS if self._view.plain else KEYS
@@ -278,12 +295,15 @@ class ChatCommands:
         if answer not in {"b", "f", "c"}:
             self._view.note("Nothing was changed.")
             return
+        typed = _find_typed(session.run, point)
         done = await session.rewind(point, files=answer in {"b", "f"}, conversation=answer in {"b", "c"})
         self._restored = done
         files = f" ({_count_files(done)}; /undo takes that back)" if done else ""
         self._view.note(f"Back to before: {point.text}{files}")
         for skipped in done.skipped if done else ():
             self._view.warn(f"{skipped.path} stays as it is: {skipped.reason}")
+        if answer != "f":
+            self._terminal.add_draft(typed)
 
     async def _undo(self, _rest: str) -> None:
         session = await self._terminal.get_session()
@@ -307,7 +327,11 @@ class ChatCommands:
     async def _compact(self, _rest: str) -> None:
         session = await self._terminal.get_session()
         self._check_idle()
+        before, _ = await session.count_context_tokens()
         await session.compact()
+        after, _ = await session.count_context_tokens()
+        if after >= before:
+            self._view.note("There was nothing to shorten: the model is shown as much as before.")
 
     async def _cost(self, _rest: str) -> None:
         session = await self._terminal.get_session()
@@ -391,13 +415,14 @@ class ChatCommands:
         await self._terminal.open()
 
     async def _resume(self, rest: str) -> None:
-        from kakite.cli.session_setup import find_session, is_session_of, list_sessions
+        from kakite.cli.chat.stored_sessions import find_one
+        from kakite.cli.session_setup import is_session_of, list_sessions
 
         self._check_idle()
         prepared = self._terminal.prepared
         assert prepared is not None
         if rest:
-            await self._open_stored(find_session(rest, prepared.project))
+            await self._open_stored(find_one(rest))
             return
         here = Path(prepared.run.task.repository)
         found = [
@@ -456,6 +481,8 @@ class ChatCommands:
         except OSError as error:
             raise UsageError(f"`{file}` cannot be written: {error.strerror}", code="io_failed") from error
         self._view.note(f"Written to {file}")
+        if find_root(file.parent) is not None:
+            self._view.note("This folder is in a git repository: `git status` may show the file as new.")
 
     async def _last(self, _rest: str) -> None:
         self._view.show_last_folded()
@@ -474,6 +501,14 @@ class ChatCommands:
     def _check_idle(self) -> None:
         if self._terminal.is_at_work:
             raise UsageError("the model is at work", hint="wait, or stop it with Esc", code="turn_running")
+
+
+def _find_typed(run: RunState, point: RewindPoint) -> str:
+    """Return the message of a point as the person wrote it."""
+    from kakite.models.messages import UserMessage  # loads all tools
+
+    message = run.messages[point.message]
+    return (message.shown or message.text) if isinstance(message, UserMessage) else point.text
 
 
 def _count_files(done: Restored) -> str:

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from kakite.agent.run.store import RunFolder
 
 _MIN_TITLE = 10
+_CHOICES = 20
+"""Sessions that are offered to choose from."""
+_LIST_HINT = "`kakite chat --list` lists the sessions of this folder, with --all of all folders"
 
 
 def print_sessions(project: Path | None, *, as_json: bool) -> None:
@@ -73,17 +78,67 @@ def _to_json(record: RunFolder, run: RunState) -> dict[str, object]:
     }
 
 
-def find_one(session_id: str) -> RunFolder:
-    """Return the record of a session.
+def choose_session(project: Path) -> str:
+    """Let the person choose one of the sessions of a folder at the terminal, and return its id.
 
     Raises:
-        RunStoreError: there is none of this id.
+        UsageError: there is no terminal, there is no session, or none was chosen.
+    """
+    from kakite.cli.session_setup import is_session_of, list_sessions
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("--resume without an ID needs a terminal", hint=_LIST_HINT)
+    found = [each for each in list_sessions() if each[1].title and is_session_of(each[1].task, project)]
+    if not found:
+        raise UsageError(f"there is no session of `{project}` yet", code="run_unknown")
+    for number, line in enumerate(_format_sessions(found[:_CHOICES], with_folder=False), 1):
+        typer.echo(f"{number:3}  {line}")
+    answer = typer.prompt("Which? (number)", default="", show_default=False).strip()
+    if not answer.isdecimal() or not 1 <= int(answer) <= len(found[:_CHOICES]):
+        raise UsageError("no session was chosen", hint=_LIST_HINT)
+    return found[int(answer) - 1][0].id
+
+
+@contextmanager
+def lock_session(record: RunFolder) -> Generator[None]:
+    """Hold a session for this process alone.
+
+    Raises:
+        RunStoreError: it is open elsewhere.
+    """
+    from kakite.agent.run.store import RunStoreError
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(record.lock())
+        except RunStoreError as error:
+            if error.code != "run_busy":
+                raise
+            raise RunStoreError(
+                f"session `{record.id}` is open elsewhere",
+                hint=f"leave it there, or go on with a copy: kakite chat --fork {record.id}",
+                code="run_busy",
+            ) from error
+        yield
+
+
+def find_one(session_id: str) -> RunFolder:
+    """Return the record of a session by its id, or by how only this one begins.
+
+    Raises:
+        RunStoreError: there is none, or several begin so.
         UsageError: it is a run, which has a repository of its own.
     """
-    from kakite.cli.session_setup import find_session
+    from kakite.agent.run.store import RunStore, RunStoreError
+    from kakite.workspace import ensure_state_folder
 
-    record = find_session(session_id, Path())
-    assert record is not None
+    records = RunStore(ensure_state_folder(os.environ)).list_runs()
+    found = [each for each in records if session_id and each.id.startswith(session_id)]
+    exact = [each for each in found if each.id == session_id]
+    if len(exact or found) != 1:
+        told = f"{len(found)} sessions begin with" if found else "there is no session"
+        raise RunStoreError(f"{told} `{session_id}`", hint=_LIST_HINT, code="run_unknown")
+    record = (exact or found)[0]
     if record.load().task.workspace == "clone":
         raise UsageError(
             f"`{session_id}` is a run, not a session", hint="see `kakite agent list`", code="not_a_session"

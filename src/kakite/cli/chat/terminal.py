@@ -23,7 +23,7 @@ from kakite.errors import KakiteError
 from kakite.workspace import ensure_state_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
     from kakite.agent.observe.events import RunListener
     from kakite.agent.run.state import Task
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kakite.cli.chat.line_input import LineInput
     from kakite.cli.chat.view import Notification
     from kakite.host import ApprovalRequest, ApprovalResponse, Approver
+    from kakite.host.policy.rules import SavedRule
     from kakite.models.messages import UserMessage
 
 
@@ -71,10 +72,16 @@ LEAVE_WITHIN = 2.0
 """Seconds within which a second Ctrl-C leaves."""
 ASKED_HINT = "Type a number, or your own answer · Esc gives none"
 ANSWER_AFTER = 0.3
-"""Seconds that a question stands before a key answers it: what one was typing just then answers nothing."""
+"""Seconds that a question stands before a line answers it: what one was typing just then answers nothing."""
 MAIL_PAUSE = 30.0
 """Seconds until a message of the page that could not be taken is tried again."""
-_MODES = ("ask", "edits", "all", "plan")
+_MODES = ("ask", "edits", "plan")
+"""Modes that a key goes through; to ``all`` only once the person has named it."""
+_MODES_TOLD = {
+    "edits": "the model changes files of the folder without asking you",
+    "all": "the model does everything without asking you",
+    "plan": "the model only looks",
+}
 
 
 def converse(source: SessionSource, first: str = "", *, plain: bool = False) -> int:
@@ -98,6 +105,21 @@ class _OpenQuestion:
     """Whether it stood long enough to be answered."""
     interrupts_draft: bool = False
     """Whether the person was typing when it came: that line is no answer."""
+
+    @property
+    def can_be_answered(self) -> bool:
+        """Whether a line that comes now is meant for it."""
+        return self.is_shown and not self.interrupts_draft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _SentMessage:
+    """A message of the person that the model has not got, as far as is known."""
+
+    message: UserMessage
+    typed: str
+    outputs: tuple[str, ...]
+    """What own commands said, which goes with it."""
 
 
 def _join_messages(first: UserMessage, *more: UserMessage) -> UserMessage:
@@ -130,9 +152,11 @@ class ChatTerminal:
         """What the last line asked for, while that is done."""
         self._own: asyncio.Task[None] | None = None
         """The person's own command, while it runs."""
-        self._early: list[UserMessage] = []
+        self._sent: list[_SentMessage] = []
+        """The messages that no request has carried; those before the session is ready become one."""
         self._no_mail_until = 0.0
-        """Messages that came after the first one, before the session was ready: they go along with it."""
+        self._may_do_all = False
+        """Whether the person has named the mode ``all`` in this session."""
         self._own_outputs: list[str] = []
         """What own commands said, for the model with the next message."""
         self._question: _OpenQuestion | None = None
@@ -235,15 +259,20 @@ class ChatTerminal:
         self._opening.add_done_callback(self._end_opening)
 
     async def _open(self, preparing: asyncio.Task[PreparedSession]) -> Session:
+        from kakite.cli.chat.stored_sessions import lock_session
+
         try:
             prepared = await preparing
-            self._lock.enter_context(prepared.deps.record.lock())
+            self._lock.enter_context(lock_session(prepared.deps.record))
         except Exception as error:
             if self.prepared is None:  # there is nothing to go on with
                 self._failed, self.leaving = error, True
                 self._input.stop()
             raise
         self.prepared = prepared
+        self._may_do_all = self.mode == "all"
+        if prepared.deps.saved is not None:
+            prepared.deps.saved.on_add = self._tell_saved
         self._greet(prepared)
         self._holder = ContextHolder(prepared.open())
         self.session = await self._holder.enter()
@@ -256,10 +285,13 @@ class ChatTerminal:
             self.view.warn(prepared.note)
         for problem in prepared.context.problems:
             self.view.note(str(problem))
-        if prepared.run.points:
+        if prepared.run.title:
+            if self.mode != "ask":
+                self.view.warn(f"The mode is {self.mode}: {_MODES_TOLD[self.mode]}.")
+            from kakite.agent.observe.event_log import build_event_log
+
             self.view.note(f"Going on with: {prepared.run.title}")
-            if prepared.run.summary:
-                self.view.show_markdown(prepared.run.summary)
+            self.view.show_history(build_event_log(prepared.run))
 
     def _end_opening(self, opening: asyncio.Task[Session]) -> None:
         self.view.doing = ""
@@ -355,8 +387,8 @@ class ChatTerminal:
         elif line.startswith("!"):
             self._echo(line)
             self._begin_own(line[1:].strip())
-        elif self._question is not None and not self._question.interrupts_draft:
-            self.answer(line.strip())
+        elif self._question is not None and self._question.can_be_answered:
+            self._answer(line.strip())
         elif self._asked is not None:
             self._echo(line)
             self._answer_person(line)
@@ -379,33 +411,59 @@ class ChatTerminal:
     async def send(self, text: str) -> None:
         """Send a message: it begins a turn, or steers the one that runs."""
         prepared = await self._get_prepared()
-        message = await asyncio.to_thread(prepared.context.build_message, text)
-        if self._own_outputs:
-            told = "\n\n".join([*self._own_outputs, message.text])
+        message, problems = await asyncio.to_thread(prepared.context.read_message, text)
+        for problem in problems:
+            self.view.warn(str(problem))
+        outputs = tuple(self._own_outputs)
+        if outputs:
+            told = "\n\n".join([*outputs, message.text])
             message = replace(message, text=told, shown=message.shown or text)
             self._own_outputs.clear()
-        if self.session is not None and self.session.is_running:
-            self.session.steer(message)
+        sent = _SentMessage(message=message, typed=text, outputs=outputs)
+        if self.is_at_work:
+            if self.session is not None and self.session.is_running:
+                self.session.steer(message)
+            self._sent.append(sent)
             self.view.waiting.append(text)
             self._input.refresh()
-        elif self.is_at_work:
-            self._early.append(message)
-            self.view.waiting.append(text)
         else:
-            self._early.clear()
-            self._turn = asyncio.create_task(self._run_turn(message))
+            self._sent = [sent]
+            self._turn = asyncio.create_task(self._run_turn())
 
-    async def _run_turn(self, message: UserMessage) -> None:
+    async def _run_turn(self) -> None:
         try:
             session = await self.get_session()
         except KakiteError as error:
-            self.view.waiting.clear()
             self._show_error(error)
+            self._take_back(self._sent)
             return
-        message = _join_messages(message, *self._early)
-        self._early.clear()
+        message = _join_messages(*(each.message for each in self._sent))
+        self._sent.clear()
         self.view.waiting.clear()
         await self._finish_turn(session.prompt(message))
+
+    def _take_back(self, sent: Sequence[_SentMessage]) -> None:
+        """Put messages that the model has not got back into the line."""
+        session = self.session if self.session is not None and self.session.is_running else None
+        taken = [each for each in sent if session is None or session.withdraw(each.message)]
+        self._sent = [each for each in self._sent if each not in taken]
+        for each in taken:
+            if each.typed in self.view.waiting:  # the first message of a turn is not there
+                self.view.waiting.remove(each.typed)
+        self._own_outputs[:0] = [output for each in taken for output in each.outputs]
+        if taken:
+            self.add_draft("\n".join(each.typed for each in taken))
+
+    def take_back_last(self) -> None:
+        """Put the last message that waits for the model back into the line."""
+        self._take_back(self._sent[-1:])
+
+    def add_draft(self, text: str) -> None:
+        """Put a text into the line, to be changed and sent."""
+        if self._plain:
+            self.view.note(f"Your message was: {text}")
+        else:
+            self._input.add_draft(text)
 
     async def _finish_turn(self, turn: Coroutine[object, object, object]) -> None:
         """Wait for the end of a turn, and say what went wrong."""
@@ -418,6 +476,7 @@ class ChatTerminal:
             self._show_error(error)
         finally:
             self.view.doing = ""
+            self._sent.clear()
             self.view.waiting.clear()
             self._input.refresh()
             self.view.ring(self._source.notify, "the turn has ended")
@@ -460,7 +519,11 @@ class ChatTerminal:
 
     async def set_mode(self, mode: str) -> None:
         """Say what goes without a question."""
-        (await self.get_session()).set_mode(cast("SessionMode", mode))
+        self._set_mode(await self.get_session(), mode)
+
+    def _set_mode(self, session: Session, mode: str) -> None:
+        session.set_mode(cast("SessionMode", mode))
+        self._may_do_all = self._may_do_all or mode == "all"
         self._input.refresh()
 
     async def set_model(self, name: str) -> None:
@@ -542,15 +605,15 @@ class ChatTerminal:
         if self._question is None or not self._question.is_shown:
             return ""
         if self._question.interrupts_draft and self._input.has_draft:
-            return "Allow this? First send or clear your line; then y, a or n."
+            return "Allow this? First send or clear your line, then answer."
         from kakite.cli.chat.questions import format_rule_scope
 
         saves = self._question.request.saves
         always = f" · s always: {format_rule_scope(saves)}" if saves else ""
-        return f"Allow this? y yes · a this tool from now on{always} · n no · or say why not"
+        return f"Allow this? y yes · a this tool from now on{always} · n no, then Enter · or write why not"
 
-    def answer(self, typed: str) -> None:
-        """Answer the open question with what was typed: a letter, or the reason of a no."""
+    def _answer(self, typed: str) -> None:
+        """Answer the open question with a line: a letter alone, or the reason of a no."""
         from kakite.host import ApprovalResponse
 
         if self._question is None or self._question.answer.done():
@@ -563,6 +626,7 @@ class ChatTerminal:
             case "s" if self._question.request.saves:
                 response = ApprovalResponse(allowed=True, remember="always")
             case "s":
+                self.view.warn("This call cannot be allowed for always. Answer with another letter.")
                 return
             case "n" | "no":
                 response = ApprovalResponse(allowed=False, reason="the person said no")
@@ -570,6 +634,13 @@ class ChatTerminal:
                 self._echo(typed)
                 response = ApprovalResponse(allowed=False, reason=f"the person said: {typed}")
         self._question.answer.set_result(response)
+
+    def _tell_saved(self, saved: SavedRule) -> None:
+        """Say which rule an answer has saved, and how it is taken back."""
+        from kakite.cli.chat.questions import format_rule_scope
+
+        scope = format_rule_scope(saved.rule)
+        self.view.note(f"Rule saved: {scope}. `kakite host rules remove {saved.number}` takes it back.")
 
     # Keys.
 
@@ -580,11 +651,12 @@ class ChatTerminal:
         elif self._own is not None:
             self._own.cancel()
         elif self.session is not None and self.session.is_running:
+            self._take_back(self._sent)
             self.session.interrupt()
         elif self.is_at_work and self._turn is not None:  # it waits for the session
             self._turn.cancel()
-            self.view.waiting.clear()
             self.view.warn("Your message was not sent.")
+            self._take_back(self._sent)
 
     def on_interrupt(self) -> None:
         """Stop what is at work; without that, leave at the second time."""
@@ -599,10 +671,19 @@ class ChatTerminal:
             self._leave_pressed = time.monotonic()
             self.view.note("Press Ctrl-C again to leave.")
 
+    def on_draft_cleared(self) -> None:
+        """Take the next line as the answer of the question that is open."""
+        if self._question is not None:
+            self._question.interrupts_draft = False
+
     def change_mode(self) -> None:
         """Go to the next mode."""
-        later = _MODES[(_MODES.index(self.mode) + 1) % len(_MODES)] if self.mode in _MODES else "ask"
-        self._start(self.set_mode(later))
+        modes = ("ask", "edits", "all", "plan") if self._may_do_all else _MODES
+        later = modes[(modes.index(self.mode) + 1) % len(modes)] if self.mode in modes else "ask"
+        if self.session is not None:  # at once: the next key counts from there
+            self._set_mode(self.session, later)
+        else:
+            self._start(self.set_mode(later))
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)

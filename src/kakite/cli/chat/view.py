@@ -38,8 +38,10 @@ FAILED_LINES = 8
 """Lines of the output of a call that failed."""
 LIVE_LINES = 6
 """Lines of what is under way, above the prompt."""
-MESSAGE_LINES = 12
+MESSAGE_LINES = 8
 """Lines of a message of the person that are shown again once it is sent."""
+HISTORY_TURNS, HISTORY_LINES = 3, 30
+"""Messages of a stored session, with what came of them, that are shown again, and lines of that."""
 WAITING_MESSAGES = 3
 """Messages that wait for the model's next step, of which the prompt shows the beginning."""
 _TAB = 4
@@ -140,6 +142,8 @@ class ChatView:
     """The calls whose question has shown what they change."""
     _text: MarkdownStream = field(default_factory=MarkdownStream)
     _streamed: bool = False
+    _has_gap: bool = False
+    """Whether the last line that was shown is empty."""
     _thought: str = ""
     """What the model thinks now."""
 
@@ -205,10 +209,28 @@ class ChatView:
         self.waiting.clear()
         self._asked.clear()
 
+    def show_history(self, happened: Sequence[events.RunEvent]) -> None:
+        """Show the last turns of a stored session again: of many lines the last ones."""
+        said = [at for at, event in enumerate(happened) if _is_said(event)]
+        with self.console.capture() as captured:
+            for event in happened[said[-HISTORY_TURNS:][0] :] if said else ():
+                match event:
+                    case events.UserMessageEvent(text=text, from_person=True):
+                        self.show_message(text)
+                    case events.ToolCallEvent():
+                        continue  # its result tells what it was
+                    case _:
+                        self.show(event)
+        lines = captured.get().splitlines(keepends=True)
+        if len(lines) > HISTORY_LINES:
+            self.note(f"… {len(lines) - HISTORY_LINES} earlier lines (/export writes all)")
+        self.console.file.write("".join(lines[-HISTORY_LINES:]))
+        self.doing = ""
+
     def show_question(self, call_id: str, rows: Iterable[Text]) -> None:
         """Show a question about a call: its result does not show again what it changes."""
         self._asked.add(call_id)
-        self._print(Text(""))
+        self._print_gap()
         shown = list(rows)
         for row in shown:
             self._print(row)
@@ -216,16 +238,10 @@ class ChatView:
             self.note(f"(the question has {len(shown):,} rows: scroll up)")
 
     def show_person_question(self, lines: Iterable[tuple[Text, Text]]) -> None:
-        """Show a question of the model: the rows of a line stand below its first word, not below its mark."""
-        self._print(Text(""))
+        """Show a question of the model."""
+        self._print_gap()
         for mark, text in lines:
-            if self.plain:
-                self._print(Text.assemble(mark, text))
-                continue
-            row = Table.grid()
-            row.add_column(no_wrap=True)
-            row.add_row(mark, text)
-            self._print(row)
+            self._print_marked(mark, text)
 
     def note(self, text: str) -> None:
         """Show a line of ours."""
@@ -243,7 +259,7 @@ class ChatView:
         """Show a message of the person; of a long one the beginning."""
         lines = escape_control(text).split("\n")
         for number, line in enumerate(lines[:MESSAGE_LINES]):
-            self._print(Text.assemble(("  " if number else "› ", "bold cyan"), (line, "bold")))
+            self._print_marked(Text("  " if number else "› ", "bold cyan"), Text(line, "bold"))
         if len(lines) > MESSAGE_LINES:
             self.note(f"  … {len(lines) - MESSAGE_LINES} more lines")
 
@@ -331,6 +347,23 @@ class ChatView:
     def _print(self, content: RenderableType) -> None:
         # In plain mode the terminal itself breaks lines: a reader of screens then knows one from two.
         self.console.print(content, soft_wrap=self.plain)
+        self._has_gap = isinstance(content, Text) and not content.plain
+
+    def _print_gap(self) -> None:
+        """Leave a line empty, unless the last one is."""
+        if not self._has_gap:
+            self._print(Text(""))
+
+    def _print_marked(self, mark: Text, text: Text) -> None:
+        """Show a line whose further rows stand below its first word, not below its mark."""
+        whole = Text.assemble(mark, text)
+        if self.plain or whole.cell_len <= self.console.width:
+            self._print(whole)
+            return
+        row = Table.grid()
+        row.add_column(no_wrap=True)
+        row.add_row(mark, text)
+        self._print(row)
 
     @property
     def _how_to_unfold(self) -> str:
@@ -386,8 +419,7 @@ class ChatView:
             mark, colour = _CHECKLIST[step.status]
             mark = f"{step.status.replace('_', ' ')}:" if self.plain else mark
             style = "dim" if step.status == "completed" else "bold" if step.status == "in_progress" else ""
-            text = (escape_one_line(step.text), style)
-            self._print(Text.assemble((f"  {mark} ", f"bold {colour}"), text))
+            self._print_marked(Text(f"  {mark} ", f"bold {colour}"), Text(escape_one_line(step.text), style))
 
     def _show_subagent(self, event: events.SubagentEvent) -> None:
         about = escape_one_line(event.description)
@@ -413,7 +445,8 @@ class ChatView:
         ended = f"  exit {event.exit_code}" if event.exit_code else ""
         took = f"  {event.seconds:.1f} s" if event.seconds >= 1 else ""
         title = escape_one_line(event.title)
-        self._print(Text.assemble((f"{mark} ", f"bold {colour}"), title, (f"{ended}{took}", "dim")))
+        told = Text.assemble(title, (f"{ended}{took}", "dim"))
+        self._print_marked(Text(f"{mark} ", f"bold {colour}"), told)
         if event.forgiven:
             self.note(f"    not quoted exactly, forgiven: {', '.join(event.forgiven)}")
         if event.diff and event.ok:
@@ -443,6 +476,11 @@ class ChatView:
             self.fail(event.text)
         elif told := _ENDS.get(event.reason):
             self.warn(told)
+
+
+def _is_said(event: events.RunEvent) -> bool:
+    """Return whether an event is a message of the person."""
+    return isinstance(event, events.UserMessageEvent) and event.from_person
 
 
 def _format_output(text: str) -> str:

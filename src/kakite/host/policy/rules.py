@@ -452,6 +452,8 @@ class RuleStore:
         """Keep them in this folder, which is made with mode 0700 when something is saved."""
         self._folder = folder
         self.file = folder / "rules.json"
+        self.on_add: Callable[[SavedRule], None] | None = None
+        """Told of each rule that this object has saved."""
         self._seen: tuple[object, tuple[SavedRule, ...]] = (None, ())
 
     def list_rules(self) -> tuple[SavedRule, ...]:
@@ -510,6 +512,8 @@ class RuleStore:
             return rules if same else (*rules, new)
 
         self._update_numbered(append_rule)
+        if self.on_add is not None:
+            self.on_add(added[0])
         return added[0]
 
     def remove(self, *numbers: int) -> tuple[SavedRule, ...]:

@@ -19,6 +19,7 @@ MIN_CHOICES, MAX_CHOICES = 2, 6
 _NO_ANSWER = "The person gave no answer. Choose yourself and say what you chose, or ask in your last message."
 
 _ALLOW_HOST = "yes, in this session"
+_YES = frozenset((_ALLOW_HOST, "yes", "y"))
 
 ASK_PERSON_TOOL = Tool(
     name="ask_person",
@@ -101,7 +102,8 @@ def create_host_question(person: PersonApprover) -> Callable[[str], Awaitable[bo
     async def ask(host: str) -> bool | None:
         text = f"A command wants to reach {host}, which the network of this session leaves out. Allow it?"
         answer = await person.ask_person(PersonQuestion(text=text, choices=_HOST_CHOICES))
-        return None if answer is None else answer == _ALLOW_HOST
+        said = (answer or "").strip().lower()
+        return said in _YES if said in {*_YES, "n", "no"} else None
 
     return ask
 

@@ -12,10 +12,10 @@ import binascii
 import re
 import secrets
 import string
+import unicodedata
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from kakite.errors import UsageError
 from kakite.sandbox.egress.policy import Target, read_target
@@ -29,9 +29,23 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _KIND = re.compile(r"[A-Za-z]{2,10}[_-]")
 """How secrets of some services begin. Their programs look for it, so that the sentinel begins alike."""
 _METHODS = re.compile(r"\*|[A-Z]{1,20}(?:,[A-Z]{1,20})*")
-_OVERRIDES = frozenset((b"x-http-method", b"x-http-method-override", b"x-method-override"))
-"""Headers by which a server takes another method than that of the request."""
-_HEADERS_OF_OURS = frozenset((b"accept-encoding",))
+_OVERRIDES = frozenset(
+    (
+        *(b"x-http-method", b"x-http-method-override", b"x-method-override", b"x-method"),
+        *(b"x-original-method", b"x-forwarded-method", b"x-original-url", b"x-original-uri"),
+        *(b"x-rewrite-url", b"x-forwarded-uri", b"x-forwarded-prefix"),
+    )
+)
+"""Headers by which a server takes another method or path than that of the request."""
+_FORMS = frozenset(
+    (
+        *(b"accept-encoding", b"range", b"if-range", b"request-range"),
+        *(b"x-ms-range", b"x-amz-range", b"x-goog-range"),
+    )
+)
+"""Headers by which a program would get an answer in a form, or in pieces, in which no secret is found."""
+_RESERVED = re.compile(r"(?i:KAKITE_.*|LD_.*|DYLD_.*|PYTHON.*|(?:HTTPS?|NO|ALL)_PROXY|NODE_OPTIONS|.*_CA_.*)")
+_RESERVED_NAMES = frozenset(("PATH", "HOME", "SHELL", "IFS", "ENV", "TMPDIR", "PIP_CERT", "SSL_CERT_FILE"))
 _HTTPS = 443
 
 Headers = list[tuple[bytes, bytes]]
@@ -49,7 +63,9 @@ class RequestRule:
 
     def match(self, method: str, path: str) -> bool:
         """Tell whether such a request may go."""
-        return (not self.methods or method in self.methods) and fnmatchcase(path, self.path)
+        if self.methods and method not in self.methods:
+            return False
+        return re.fullmatch(".*".join(map(re.escape, self.path.split("*"))), path, re.DOTALL) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +97,10 @@ class Inspection:
         """What programs inside find in the variables of the secrets."""
         return {credential.name: credential.sentinel.decode() for credential in self.credentials}
 
-    def has_rules(self, host: str) -> bool:
-        """Return whether only some requests may go to this host, whatever the port."""
-        return any(rule.target.host == host for rule in self.rules)
+    def is_closed(self, target: Target) -> bool:
+        """Return whether rules are for this host, and none of them for this port."""
+        ports = {rule.target.port for rule in self.rules if rule.target.host == target.host}
+        return bool(ports) and target.port not in ports
 
     def find_refusal(self, target: Target, method: bytes, path: bytes) -> str:
         """Return why a request may not go to a host; empty if it may."""
@@ -93,67 +110,72 @@ class Inspection:
         named = method.decode("ascii", errors="replace")
         plain = _decode_path(path)
         if plain is None:
-            return f"the path of this {named} request to {target.host} can be read in two ways"
+            return f"the address of this {named} request to {target.host} can be read in two ways"
         if any(rule.match(named, plain) for rule in rules):
             return ""
         return f"{named} {plain} is not among the requests to {target.host} that the setting requests allows"
 
-    def fill_in(self, target: Target, headers: Headers) -> Headers:
-        """Return the headers of a request with the secrets in it that are for this host."""
+    def fill_in(self, target: Target, path: bytes, headers: Headers) -> tuple[bytes, Headers, Mask]:
+        """Return what is asked of a host with the secrets that are for it, and what hides them in its answer."""
         ours = self._get_credentials(target)
         ruled = any(rule.target == target for rule in self.rules)
-        kept = [pair for pair in headers if not (ruled and pair[0].lower() in _OVERRIDES)]
+        left_out = (_OVERRIDES if ruled else frozenset[bytes]()) | (_FORMS if ours else frozenset[bytes]())
+        # Some servers read `A_B` as `A-B`.
+        kept = [pair for pair in headers if pair[0].lower().replace(b"_", b"-") not in left_out]
         if not ours:
-            return kept
-        # A secret that comes back is found in plain answers alone.
-        kept = [pair for pair in kept if pair[0].lower() not in _HEADERS_OF_OURS]
-        return [
-            *((name, _fill_in_value(value, ours)) for name, value in kept),
-            (b"Accept-Encoding", b"identity"),
-        ]
-
-    def fill_in_path(self, target: Target, path: bytes) -> bytes:
-        """Return what is asked of a host with the secrets in its query that are for this host."""
+            return path, kept, Mask({})
+        filled = [(name, _fill_in_value(value, ours)) for name, value in kept]
+        hidden = {each.secret: each.sentinel for each in ours}
+        for each in ours:
+            encoded = quote(each.secret, safe="").encode()
+            hidden[encoded] = (each.sentinel * 3)[: len(encoded)]
+        for (_, given), (_, sent) in zip(kept, filled, strict=True):
+            if (form := _get_basic(sent)) and sent != given:
+                hidden[form] = _get_basic(given)
         place, mark, query = path.partition(b"?")
-        return place + mark + _replace(query, self._get_credentials(target))
-
-    def create_mask(self, target: Target) -> Mask:
-        """Return what hides the secrets in an answer of this host."""
-        return Mask(self._get_credentials(target))
+        asked = place + mark + _replace(query, ours, encoded=True)
+        return asked, [*filled, (b"Accept-Encoding", b"identity")], Mask(hidden)
 
     def _get_credentials(self, target: Target) -> tuple[Credential, ...]:
         return tuple(each for each in self.credentials if target in each.targets)
 
 
 class Mask:
-    """Puts sentinels in the place of secrets in the pieces of an answer. Both are equally long."""
+    """Puts other texts in the place of secrets in the pieces of an answer. Both are equally long."""
 
-    def __init__(self, credentials: Sequence[Credential]) -> None:
-        self._credentials = credentials
+    def __init__(self, hidden: Mapping[bytes, bytes]) -> None:
+        self._hidden = hidden
+        found = sorted(hidden, key=len, reverse=True)  # one secret may begin with another
+        self._pattern = re.compile(b"|".join(map(re.escape, found))) if found else None
+        self._longest = len(found[0]) if found else 1
         self._held = b""
-        self._longest = max((len(each.secret) for each in credentials), default=1)
 
     def hide(self, data: bytes) -> bytes:
         """Return the next piece, without its end, where a secret may begin."""
-        whole = self.hide_text(self._held + bytes(data))
-        cut = max(0, len(whole) - self._longest + 1)
-        self._held = whole[cut:]
-        return whole[:cut]
+        whole = self._held + bytes(data)
+        end = max(0, len(whole) - self._longest + 1)
+        told, at = list[bytes](), 0
+        for found in self._pattern.finditer(whole) if self._pattern else ():
+            if found.start() >= end:
+                break
+            told += whole[at : found.start()], self._hidden[found[0]]
+            at = found.end()
+        end = max(end, at)
+        self._held = whole[end:]
+        return b"".join((*told, whole[at:end]))
 
     def finish(self) -> bytes:
         """Return what is left."""
         held, self._held = self._held, b""
-        return held
+        return self.hide_text(held)
 
     def hide_headers(self, headers: Headers) -> Headers:
         """Return the headers without secrets."""
-        return [(name, self.hide_text(value)) for name, value in headers]
+        return [(self.hide_text(name), self.hide_text(value)) for name, value in headers]
 
     def hide_text(self, data: bytes) -> bytes:
         """Return a whole text without secrets."""
-        for each in self._credentials:
-            data = data.replace(each.secret, each.sentinel)
-        return data
+        return self._pattern.sub(lambda found: self._hidden[found[0]], bytes(data)) if self._pattern else data
 
 
 def build_inspection(
@@ -178,9 +200,9 @@ def check_credentials(credentials: Mapping[str, Sequence[str]]) -> None:
         UsageError: code ``bad_credential``.
     """
     for name, hosts in credentials.items():
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or _RESERVED.fullmatch(name) or name.upper() in _RESERVED_NAMES:
             raise UsageError(
-                "the name of a credential is no name of a variable",
+                "the name of a credential is no name of a variable, or of one that programs need",
                 hint="write the name of the variable that holds it, and never the secret itself",
                 code="bad_credential",
             )
@@ -257,33 +279,44 @@ def _create_sentinel(secret: str) -> str:
 
 
 def _fill_in_value(value: bytes, credentials: Sequence[Credential]) -> bytes:
-    scheme, blank, rest = value.partition(b" ")
-    if scheme.lower() == b"basic" and blank:
-        try:
-            plain = base64.b64decode(rest.strip(), validate=True)
-        except (binascii.Error, ValueError):
-            return value
-        filled = _replace(plain, credentials)
-        return value if filled == plain else scheme + blank + base64.b64encode(filled)
-    return _replace(value, credentials)
+    basic = _get_basic(value)
+    if not basic:
+        return _replace(value, credentials)
+    try:
+        plain = base64.b64decode(basic, validate=True)
+    except (binascii.Error, ValueError):
+        return value
+    filled = _replace(plain, credentials)
+    return value if filled == plain else b"Basic " + base64.b64encode(filled)
 
 
-def _replace(data: bytes, credentials: Sequence[Credential]) -> bytes:
+def _get_basic(value: bytes) -> bytes:
+    """Return what is behind ``Basic`` in such a value; empty if it is another one."""
+    scheme, _, rest = value.partition(b" ")
+    return rest.strip() if scheme.lower() == b"basic" else b""
+
+
+def _replace(data: bytes, credentials: Sequence[Credential], *, encoded: bool = False) -> bytes:
     for each in credentials:
-        data = data.replace(each.sentinel, each.secret)
+        secret = quote(each.secret, safe="").encode() if encoded else each.secret
+        data = data.replace(each.sentinel, secret)
     return data
 
 
 def _decode_path(path: bytes) -> str | None:
-    """Return the path as a server reads it; None if servers would read it in different ways."""
-    raw = path.partition(b"?")[0].decode("ascii", errors="replace")
-    plain = unquote(raw, errors="replace")
+    """Return the path as a server reads it; None if servers would read it, or the query, in different ways."""
+    raw, _, query = path.decode("ascii", errors="replace").partition("?")
+    try:
+        plain = unquote(raw, errors="strict")
+    except UnicodeDecodeError:
+        return None
     segments = plain.split("/")
-    twice = unquote(plain) != plain
-    hidden_slash = plain.count("/") != raw.count("/")
     odd = (
-        any(segment in {".", ".."} or ";" in segment for segment in segments)
-        or "\\" in plain
-        or "//" in plain
+        "#" in raw + query,
+        "_method=" in unquote(query).lower(),
+        "%u" in raw.lower() or unquote(plain) != plain,
+        any(mark in plain for mark in ("\\", "//", ";", "#", "?")) or plain.count("/") != raw.count("/"),
+        any(segment.strip().rstrip(".") != segment for segment in segments),
+        not plain.isprintable() or unicodedata.normalize("NFKC", plain) != plain,
     )
-    return None if twice or hidden_slash or odd else plain
+    return None if any(odd) else plain

@@ -3,49 +3,60 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from kakite.sandbox.egress.policy import Target
     from kakite.sandbox.spec import AskHost
 
-_LOOK = 0.25
-"""Seconds after which we look again whether the program is still there."""
+log = logging.getLogger(__name__)
+
+MAX_QUESTIONS = 20
+"""How often one sandbox asks, so that no program floods the person."""
+_PAUSE = 2.0
+"""Seconds after a question that was withdrawn: who was about to answer it must not answer the next one."""
 
 
 class HostQuestions:
     """The answers about hosts, for as long as the sandbox is there. One question is asked at a time."""
 
-    def __init__(self, ask: AskHost) -> None:
+    def __init__(self, ask: AskHost, *, pause: float = _PAUSE) -> None:
         self._ask = ask
+        self._pause = pause
         self._one = asyncio.Lock()
+        self._left = MAX_QUESTIONS
         self._answers: dict[Target, bool] = {}
-        self._open: dict[Target, asyncio.Task[bool]] = {}
+        self._open: dict[Target, asyncio.Task[None]] = {}
         self._waiting: Counter[Target] = Counter()
 
     def get_answer(self, target: Target) -> bool | None:
         """Return what the person said about a host; None: they were not asked, or gave no answer."""
         return self._answers.get(target)
 
-    async def ask(self, target: Target, is_gone: Callable[[], bool]) -> bool:
-        """Ask, unless it was asked before, and return whether the host may be reached.
+    async def ask(self, target: Target, wait_until_gone: Callable[[], Awaitable[None]]) -> None:
+        """Ask, unless it was asked before, and wait for the answer.
 
-        The question is withdrawn once no program waits for it: ``is_gone`` tells that of this one.
+        The question is withdrawn once no program waits for it: ``wait_until_gone`` tells that of this one.
         """
-        if (known := self._answers.get(target)) is not None:
-            return known
+        if target in self._answers:
+            return
         question = self._open.get(target)
         if question is None:
+            if not self._left:
+                return
+            self._left -= 1
             question = self._open[target] = asyncio.create_task(self._ask_person(target))
         self._waiting[target] += 1
+        leaving = asyncio.ensure_future(wait_until_gone())
         try:
-            while not question.done() and not is_gone():
-                await asyncio.wait({question}, timeout=_LOOK)
-            return question.done() and not question.cancelled() and question.result()
+            await asyncio.wait({question, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            leaving.cancel()
+            await asyncio.wait({leaving})
             self._waiting[target] -= 1
             if not self._waiting[target]:
                 question.cancel()
@@ -56,9 +67,15 @@ class HostQuestions:
         for question in self._open.values():
             question.cancel()
 
-    async def _ask_person(self, target: Target) -> bool:
+    async def _ask_person(self, target: Target) -> None:
         async with self._one:
-            answer = await self._ask(str(target))
+            try:
+                answer = await self._ask(str(target))
+            except asyncio.CancelledError:
+                await asyncio.sleep(self._pause)
+                raise
+            except Exception as error:  # noqa: BLE001 - the program is refused then, as without an answer
+                log.warning("the person could not be asked about a host: %s", type(error).__name__)
+                return
         if answer is not None:
             self._answers[target] = answer
-        return answer is True

@@ -73,6 +73,13 @@ class HttpPeer:
             self.method = event.method
         return event
 
+    async def wait_until_gone(self) -> None:
+        """Wait until the other side breaks off, or has said more than it may before it is answered."""
+        heard = 0
+        while heard <= MAX_HEAD and (data := await self.reader.read(PIECE)):
+            self.http.receive_data(data)
+            heard += len(data)
+
     async def send_event(self, event: h11.Event) -> None:
         """Say the next thing, and wait until the other side takes more."""
         data = self.http.send(event)
@@ -104,7 +111,7 @@ async def forward_request(
         headers.append((b"Proxy-Authorization", way.authorization.encode("ascii")))
     goal = f"http://{name}{path}" if way.through_proxy else path
     upstream = h11.Request(method=request.method, target=goal.encode("ascii"), headers=headers)
-    await _exchange(upstream, target, program, host, Mask(()))
+    await _exchange(upstream, target, program, host, Mask({}))
 
 
 async def forward_inspected_request(
@@ -112,12 +119,9 @@ async def forward_inspected_request(
 ) -> None:
     """The same for a host whose TLS the proxy ends: secrets are put in, and hidden in the answer."""
     headers = _build_upstream_headers(request, str(target).removesuffix(":443"))
-    upstream = h11.Request(
-        method=request.method,
-        target=inspection.fill_in_path(target, request.target),
-        headers=inspection.fill_in(target, headers),
-    )
-    await _exchange(upstream, target, program, host, inspection.create_mask(target))
+    path, headers, mask = inspection.fill_in(target, request.target, headers)
+    upstream = h11.Request(method=request.method, target=path, headers=headers)
+    await _exchange(upstream, target, program, host, mask)
 
 
 async def _exchange(

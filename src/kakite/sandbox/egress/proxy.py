@@ -67,6 +67,8 @@ class _LiveConnection:
 
     lease: IdleTimeout
     target: Target | None = None
+    asks: bool = False
+    """Whether the person is asked about the target."""
 
 
 class EgressProxy:
@@ -143,7 +145,9 @@ class EgressProxy:
 
     def _cut(self) -> None:
         for live in self._live:
-            if live.target and isinstance(self._evaluate(live.target), DeniedHost):
+            if not live.target or not isinstance(verdict := self._evaluate(live.target), DeniedHost):
+                continue
+            if not (live.asks and verdict.askable):
                 live.lease.end()
 
     def _evaluate(self, target: Target) -> AllowedHost | DeniedHost:
@@ -257,6 +261,7 @@ class EgressProxy:
         await self._must_be_allowed(target, live, program)
         early = await _accept_tunnel(program)
         stream = TlsStream(program.reader, program.writer, context, early=early)
+        live.lease.extend(self._patience.head)
         await stream.handshake()
 
         async def serve(live: _LiveConnection, inner: HttpPeer) -> bool:
@@ -323,16 +328,18 @@ class EgressProxy:
             raise HostUnreachableError(504, f"{target}: no answer in {self._patience.connect:g} s") from error
 
     async def _must_be_allowed(self, target: Target, live: _LiveConnection, program: HttpPeer) -> AllowedHost:
+        if self.inspection.is_closed(target):
+            raise HostUnreachableError(403, f"no rule of the setting requests is for {target}")
         allowed = self._evaluate(target)
         if isinstance(allowed, DeniedHost) and allowed.askable and self._questions:
             live.lease.extend(self._patience.person)
-            await self._questions.ask(target, program.reader.at_eof)
+            live.target, live.asks = target, True
+            await self._questions.ask(target, program.wait_until_gone)
+            live.asks = False
             live.lease.extend(self._patience.idle)
             allowed = self._evaluate(target)
         if isinstance(allowed, DeniedHost):
             raise HostUnreachableError(403, allowed.reason)
-        if self.inspection.has_rules(target.host) and target not in self.inspection.targets:
-            raise HostUnreachableError(403, f"no rule of the setting requests is for {target}")
         return allowed
 
     async def _refuse(self, live: _LiveConnection, program: HttpPeer, status: int, reason: str) -> None:

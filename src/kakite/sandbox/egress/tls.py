@@ -154,10 +154,6 @@ class TlsStream:
         """The connection itself."""
         return self._writer.transport
 
-    def at_eof(self) -> bool:
-        """Return whether the other side has broken off."""
-        return self._reader.at_eof()
-
     async def handshake(self) -> None:
         """Agree with the other side.
 

@@ -917,12 +917,12 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {"whole_lines": True},
         None,
     ),
-    "a line that is put into a block, which may be as deep as the file": (
+    "a line that is put into a block, and can stand there only relative to it": (
         "int f() {\n  return a;\n}\n",
         "return a;\n",
         "if (a)\n  return a;\n",
         {"whole_lines": True},
-        None,
+        "int f() {\n  if (a)\n    return a;\n}\n",
     ),
     "new text above a block that was sent too deep": (
         "\tz {\n\t}\n\tif v {\n\t\tr\n\t}\n",
@@ -1511,6 +1511,41 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         "first line\nsecond line\n",
         {"whole_lines": True},
         None,
+    ),
+    "both stripped, and the head of the block is new": (
+        "t() {\n  let a;\n\n    go();\n    end();\n  });\n}\n",
+        "go();\n    end();\n",
+        "use(() => {\n    go();\n    end();\n",
+        {"whole_lines": True},
+        "t() {\n  let a;\n\n  use(() => {\n    go();\n    end();\n  });\n}\n",
+    ),
+    "both stripped, and the end of a block is new": (
+        "t() {\n  on(() => {\n    a();\n  go();\n}\n",
+        "go();\n}\n",
+        "b();\n  });\n  go();\n}\n",
+        {"whole_lines": True},
+        "t() {\n  on(() => {\n    a();\n    b();\n  });\n  go();\n}\n",
+    ),
+    "both stripped, and the first line can be of two blocks": (
+        "if (a) {\n  if (b) {\n    c();\n  }\n    d();\n  e();\n}\n",
+        "d();\n  e();\n",
+        "x();\n  y();\n    d();\n  e();\n",
+        {"whole_lines": True},
+        None,
+    ),
+    "both stripped, and a part of a line's block goes: less deep": (
+        "f(() => {\n  if (a) {\n    go();\n  } else {\n    stop();\n  }\n});\n",
+        "go();\n  } else {",
+        "} else {",
+        {},
+        "f(() => {\n  if (a) {\n  } else {\n    stop();\n  }\n});\n",
+    ),
+    "both stripped, and the first lines go": (
+        "class T:\n    def a(self):\n        x = 1\n\n    @ctx\n    def b(self):\n        pass\n",
+        "x = 1\n\n    @ctx\n    def b(self):",
+        "@ctx\n    def b(self):",
+        {},
+        "class T:\n    def a(self):\n    @ctx\n    def b(self):\n        pass\n",
     ),
     "new text with a string over several lines: Lisp variable": (
         "(f\n  (a)\n  (b))\n",

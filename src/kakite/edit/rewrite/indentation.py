@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.rewrite.context_lines import find_context
-from kakite.edit.rewrite.indent_checker import can_stand
+from kakite.edit.rewrite.first_line import find_shown_first, is_natural, restore_first_indent
+from kakite.edit.rewrite.indent_checker import can_fit, can_stand
 from kakite.edit.rewrite.indent_shift import get_column, is_comment, split_indent
 from kakite.edit.rewrite.line_syntax import (
     ASSIGNS,
@@ -33,7 +34,7 @@ from kakite.edit.rewrite.line_syntax import (
     strip_quoted,
 )
 from kakite.edit.rewrite.literals import find_literals
-from kakite.edit.source_text import LINE_END, split_lines
+from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -84,17 +85,24 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
     None if REPLACE goes behind the indentation as it was sent: unless its lines cannot stand at the columns
     that they have then, and can in another reading.
     """
-    lines = split_lines(text)
-    if lines[0][:1].strip(BLANKS) and not any(line.strip(BLANKS) for line in lines[1:]):
-        return None
+    lines, sent = split_lines(text), split_lines(search.text)
+    is_shown = not place.ends_inside and bool(find_shown_first(sent, lines))
+    is_alone = lines[0][:1].strip(BLANKS) and not any(line.strip(BLANKS) for line in lines[1:])
     begins_blank = bool(lines[0]) and not lines[0].strip(BLANKS)
-    if not search.text.strip() or begins_blank or _is_cut_in_indentation(search):
+    if (
+        not search.text.strip()
+        or begins_blank
+        or _is_cut_in_indentation(search)
+        or (is_alone and not is_shown)
+    ):
         return None
+    if is_shown:
+        return "\n".join(restore_first_indent(view, place, sent, lines, place.missing) or lines)
     if _has_indent_of_file(view, place, search, lines):
         return "\n".join(lines)
     if _is_blank_lost(place, search, lines):
-        sent, of = search.lines[0], place.missing + search.lines[0]
-        return "\n".join(of if line == sent else line for line in lines)
+        of = place.missing + sent[0]
+        return "\n".join(of if line == sent[0] else line for line in lines)
     if len(search.solid[0]) == 1 and _goes_on_comment(lines):
         return "\n".join(place.missing + line if line.strip(BLANKS) else line for line in lines)
     if lines[0] == search.lines[0] and _ends_comment(view, place, lines[0]):
@@ -138,19 +146,16 @@ def _choose_reading(
         return None if get_column(end) == get_column(literal[0]) else readings[-1]
     if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
-    if not _is_relative(search, lines) and can_fit(view, place, literal, of):
+    is_stripped = of in lines[1:] and lines[0] != of and not is_natural(literal)
+    if not is_stripped and not _is_relative(search, lines) and can_fit(view, place, literal, of):
         return None
     if is_whole and lines[0] == of:
         return lines  # its first line is the file's to the letter
     fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
-    others = [] if fitting or not _quotes_file(search, of, lines) else [lines]
-    fitting += [reading for reading in others if can_fit(view, place, reading, of)]
+    if is_stripped or (not fitting and of in lines[1:] and lines[0] != of):
+        restored = restore_first_indent(view, place, [sent, *further], lines, place.missing)
+        fitting += [restored] if restored and restored not in (literal, *fitting) else []
     return fitting[0] if len(fitting) == 1 else None
-
-
-def _quotes_file(search: TextBlock, of: str, lines: Sequence[str]) -> bool:
-    """Tell whether REPLACE has the one line of SEARCH below new ones, with its indentation in the file."""
-    return len(search.solid[0]) == 1 and lines[0] != of and of in lines[1:]
 
 
 def _move_with_part(
@@ -463,8 +468,7 @@ def _list_readings(place: MatchLocation, search: TextBlock, lines: Sequence[str]
     """Yield what REPLACE may mean, other than lines of the file but for the first indentation."""
     missing, first = place.missing, split_lines(search.text)[0]
     is_one = len(search.solid[0]) == 1
-    is_there = not is_one and lines[0] != first and missing + first in lines[1:]
-    if is_there or (lines[0].startswith(missing) and not first.startswith(missing)):
+    if lines[0].startswith(missing) and not first.startswith(missing):
         yield list(lines)  # SEARCH alone lost the indentation
     if is_one:  # further lines of SEARCH show the columns that are meant
         *above, last = [missing + line if line.strip(BLANKS) else line for line in lines]
@@ -473,21 +477,6 @@ def _list_readings(place: MatchLocation, search: TextBlock, lines: Sequence[str]
     elif first in lines[1:]:  # what comes before the first line of SEARCH is indented as that is
         last = lines.index(first)
         yield [missing + line if line and at <= last else line for at, line in enumerate(lines)]
-
-
-def can_fit(view: IndexedText, place: MatchLocation, lines: Sequence[str], of: str) -> bool:
-    """Tell whether lines can stand in place of ``of``."""
-    context = find_context(view, place)
-    *blank, below = context.below
-    return can_stand(context.above, [*_append_rest(lines, view.text, place), *blank], below, of=of)
-
-
-def _append_rest(lines: Sequence[str], text: str, place: MatchLocation) -> Sequence[str]:
-    """Return the lines with what stands behind the place on its last line."""
-    if not place.ends_inside:
-        return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
-    behind = LINE_END.search(text, place.end)
-    return [*lines[:-1], lines[-1] + text[place.end : behind.start() if behind else len(text)]]
 
 
 def find_indent_source(

@@ -27,12 +27,10 @@ from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize
 from kakite.edit.matching.exact import is_inside_word
 from kakite.edit.matching.location import TextBlock
 from kakite.edit.rewrite.context_lines import find_context
+from kakite.edit.rewrite.first_line import is_natural, restore_first_indent
+from kakite.edit.rewrite.indent_checker import can_fit
 from kakite.edit.rewrite.indent_shift import IndentShift, get_column, is_comment, split_indent
-from kakite.edit.rewrite.indentation import (
-    can_fit,
-    find_indent_source,
-    read_whole,
-)
+from kakite.edit.rewrite.indentation import find_indent_source, read_whole
 from kakite.edit.rewrite.line_syntax import CLOSER, begins_block, can_continue_deeper
 from kakite.edit.rewrite.literals import find_literals
 from kakite.edit.rewrite.typography import Typography, build_plain_sign, make_half_width, restore_blanks
@@ -447,6 +445,8 @@ def _move_fragment(
     if read is not None:
         return split_lines(read)
     literal = [blanks + new[0], *new[1:]]
+    if blanks + sent in new[1:] and new[0] != sent and not is_natural(literal):
+        return AmbiguousReplacementError(new[0])
     first, *further = [line for line in literal if line.strip(BLANKS)]
     is_beside = further and get_column(new[0]) < get_column(further[0]) <= get_column(first)
     if (is_beside and begins_block(first)) or any(get_column(line) < get_column(first) for line in further):
@@ -491,24 +491,14 @@ def _move_first(
     of = lost + sent[0]
     if split_indent(new[0])[0] == split_indent(of)[0]:  # new ones above it have lost nothing
         return [of if line == sent[0] else line for line in new]
-    if shown := _find_shown_first(sent, new):
-        return [shown, *new[1:]]
-    moved = [lost + new[0], *new[1:]]
-    fits = can_fit(view, place, moved, of)
-    if split_indent(new[0])[0] != split_indent(sent[0])[0] or _has_lost_more(sent, new, of, fits=fits):
+    restored = restore_first_indent(view, place, sent, new, lost)
+    if restored is None or split_indent(new[0])[0] != split_indent(sent[0])[0]:
         return AmbiguousReplacementError(new[0])
-    has_whole = of in new[1:] and new[0] != sent[0]
-    return list(new) if has_whole and not fits and can_fit(view, place, new, of) else moved
-
-
-def _find_shown_first(sent: Sequence[str], new: Sequence[str]) -> str:
-    """Return the line of SEARCH that REPLACE begins with but for its blanks, if what comes below is SEARCH's,
-    too; empty if there is none.
-    """
-    second = next((line for line in new[1:] if line.strip(BLANKS)), "")
-    if new[0] == sent[0] or second not in sent[1:]:
-        return ""
-    return next((line for line in sent[1:] if split_indent(line)[1] == new[0]), "")
+    if restored[0] == lost + new[0] and _has_lost_more(
+        sent, new, of, fits=can_fit(view, place, restored, of)
+    ):
+        return AmbiguousReplacementError(new[0])
+    return restored
 
 
 def _has_lost_more(sent: Sequence[str], new: Sequence[str], of: str, *, fits: bool) -> bool:

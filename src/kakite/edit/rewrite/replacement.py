@@ -526,12 +526,16 @@ def _restore_characters(
     A line that comes in place of another gets those of that one, and all lines plain ones for typographic
     ones: who quotes a comment's dash as a minus means a minus in the code below it.
     """
-    if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
+    if not place.mask & (LOOK_ALIKES | INNER_BLANKS | TRAILING_BLANKS):
         return new
     rows = {at: number for at, number in enumerate(place.pairs) if number is not None}
     pairs = list(zip(search.lines.pick(rows), view.lines.pick(rows.values()), strict=True))
-    form = _find_form([file for _, file in pairs])
     changed = [step for step in steps if step.kind == "change"]
+    kept = _find_moved_lines(pairs, changed, new)
+    written = [kept.get(at, line) for at, line in enumerate(new)]
+    if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
+        return written
+    form = _find_form([file for _, file in pairs])
     lines = {
         at: normalize(form, new[at]) if form else new[at]
         for step in changed
@@ -541,13 +545,9 @@ def _restore_characters(
     used = "".join(char for char in set("".join(lines.values())) if char.isascii() or char not in view.text)
     table = _build_character_table(pairs, used)
     plain = {one: other for one, other in table.items() if not one.isascii() and one != _DOTS}
-    bodies = _map_bodies(pairs)
-    written = list(new)
     for step in changed:
         for at in range(step.new_start, step.new_end):
-            indent, body = split_indent(new[at])
-            if there := bodies.get(body.rstrip(BLANKS)):  # only moved: it keeps what the text has
-                written[at] = indent + there
+            if at in kept:
                 continue
             row = step.old_start + at - step.new_start
             number = place.pairs[row] if row < step.old_end else None
@@ -569,12 +569,19 @@ def _restore_characters(
     return written
 
 
-def _map_bodies(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return what the text has for a line of SEARCH, without indentation, where that is one."""
+def _find_moved_lines(
+    pairs: Sequence[tuple[str, str]], changed: Iterable[AlignOp], new: Sequence[str]
+) -> dict[int, str]:
+    """Return the new lines that are lines of SEARCH in another place, as the text has them but for their
+    indentation.
+    """
     found: dict[str, set[str]] = {}
     for sent, file in pairs:
         found.setdefault(sent.strip(BLANKS), set()).add(split_indent(file)[1])
-    return {sent: next(iter(files)) for sent, files in found.items() if sent and len(files) == 1}
+    bodies = {sent: next(iter(files)) for sent, files in found.items() if sent and len(files) == 1}
+    parts = ((at, split_indent(new[at])) for step in changed for at in range(step.new_start, step.new_end))
+    known = ((at, indent, bodies.get(body.rstrip(BLANKS))) for at, (indent, body) in parts)
+    return {at: indent + body for at, indent, body in known if body}
 
 
 def _find_form(lines: Sequence[str]) -> Literal["NFC", "NFD"] | None:

@@ -1,4 +1,4 @@
-"""SEARCH and REPLACE that both were stripped: only their first lines lack their indentation."""
+"""SEARCH and REPLACE that both lost indentation: their first lines all of it, or all lines a part of it."""
 
 from __future__ import annotations
 
@@ -80,6 +80,36 @@ def test_whole_statements_above_stand_where_they_belong_or_nowhere(cut: Slices) 
     assume(text.count(search) == 1)
     try:
         result = apply(text, [Edit(search=search, replace=stripped(lines[start:end]), whole_lines=True)])
+    except EditError:
+        return
+    assert result.text == text_of(lines)
+
+
+def list_known_columns(lines: list[str]) -> list[Slices]:
+    """Return the slices whose first part is only at columns of lines above it, or of the next one."""
+    return [
+        (lines, one, two, end)
+        for _, one, two, end in list_slices(lines)
+        if two - one > 1 and {*map(depth, lines[one:two])} <= {*map(depth, [*lines[: one + 1], lines[two]])}
+    ]
+
+
+parts = st.lists(st.sampled_from("{};"), min_size=4, max_size=20).map(
+    lambda steps: list_known_columns(write_code([";", *steps], "    "))
+)
+
+
+@given(parts.filter(bool).flatmap(st.sampled_from), st.integers(1, 3), st.booleans())
+def test_lines_below_one_that_lacks_a_part_of_its_indentation_lack_it_too(
+    cut: Slices, part: int, whole: bool
+) -> None:
+    lines, start, below, _ = cut
+    new = lines[start:below]
+    assume(all(depth(line) for line in new))
+    sent = [line[part:] for line in new]
+    text = text_of([*lines[: start + 1], *lines[below:]])
+    try:
+        result = apply(text, [Edit(search=text_of(sent[:1]), replace=text_of(sent), whole_lines=whole)])
     except EditError:
         return
     assert result.text == text_of(lines)

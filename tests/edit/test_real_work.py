@@ -1547,6 +1547,27 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         "class T:\n    def a(self):\n    @ctx\n    def b(self):\n        pass\n",
     ),
+    "a part of the indentation lost, and the new lines with it: below the head of a block": (
+        '{\n  "keywords": [\n    "web"\n  ]\n}\n',
+        ' "keywords": [',
+        ' "keywords": [\n   "express",',
+        {},
+        '{\n  "keywords": [\n    "express",\n    "web"\n  ]\n}\n',
+    ),
+    "a part of the indentation lost, and the new lines with it: up to the end of the block": (
+        "class A {\n  f() {\n    a();\n}\n",
+        "   a();\n",
+        "   a();\n   b();\n }\n",
+        {"whole_lines": True},
+        "class A {\n  f() {\n    a();\n    b();\n  }\n}\n",
+    ),
+    "a part of the indentation lost, and the new lines have the file's": (
+        '{\n  "keywords": [\n    "web"\n  ]\n}\n',
+        ' "keywords": [',
+        ' "keywords": [\n    "express",',
+        {},
+        '{\n  "keywords": [\n    "express",\n    "web"\n  ]\n}\n',
+    ),
     "new text with a string over several lines: Lisp variable": (
         "(f\n  (a)\n  (b))\n",
         "(a)\n",

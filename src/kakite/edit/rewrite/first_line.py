@@ -95,6 +95,8 @@ def is_natural(lines: Sequence[str]) -> bool:
     second, step = lines[at].strip(BLANKS), get_column(lines[at]) - get_column(lines[0])
     if is_comment_start(first) and second[0] == "*":
         return step == 1
+    if is_comment(first) and step == 0:
+        return True
     is_control = bool(BLOCK_WORD.match(first) or CONTROL.match(first) or DO.search(first))
     opens = is_left_open(first) or is_tag_open(first) or is_control
     if CLOSER.match(second):

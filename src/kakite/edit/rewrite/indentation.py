@@ -168,19 +168,36 @@ def _move_with_part(
     """
     indent, body = split_indent(search.lines[0])
     further = [line for line in lines[1:] if line.strip(BLANKS)]
-    is_part = bool(indent) and bool(further) and len(search.solid[0]) == 1
-    if not is_part or not all(line.startswith(indent) for line in (lines[0], *further)):
+    if not indent or not further or len(search.solid[0]) > 1:
         return None
-    column, first = get_column(search.lines[0]), get_column(lines[0])
-    is_flat = begins_block(lines[0]) and any(
-        split_indent(line)[1] == body and first < get_column(line) <= get_column(place.missing + lines[0])
-        for line in further
+    is_inner = all(line.startswith(indent) for line in (lines[0], *further))
+    column, first, is_sent = get_column(search.lines[0]), get_column(lines[0]), lines[0] == search.lines[0]
+    is_flat = (
+        is_inner
+        and begins_block(lines[0])
+        and any(
+            first < get_column(line) <= get_column(place.missing + lines[0])
+            for line in further
+            if (is_sent and line is further[0]) or split_indent(line)[1] == body
+        )
     )
-    columns = {row.column for row in find_context(view, place).above.enclosing}
-    is_nowhere = lines[0] == search.lines[0] and get_column(further[0]) == column and column not in columns
-    if not (is_flat or is_nowhere):
+    outer = {row.column for row in find_context(view, place).above.enclosing}
+    is_nowhere = is_inner and get_column(further[0]) == column and column not in outer
+    if is_sent and not (is_flat or is_nowhere):
+        columns = _collect_columns(view, place)
+        moved = {get_column(place.missing + line) for line in further}
+        is_nowhere = columns >= moved and not columns.issuperset(map(get_column, further))
+    if not (is_flat or (is_sent and is_nowhere)):
         return None
     return [place.missing + line if line.strip(BLANKS) else line for line in lines]
+
+
+def _collect_columns(view: IndexedText, place: MatchLocation) -> set[int]:
+    """Return the columns of the lines around a place, as far as the next one below."""
+    context = find_context(view, place)
+    there = view.text[place.start - len(place.missing) : place.end]
+    around = (*context.above.iter_upwards(), *split_lines(there), *context.below)
+    return {get_column(line) for line in around if line.strip(BLANKS)}
 
 
 def _find_reading_that_keeps(

@@ -917,12 +917,12 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {"whole_lines": True},
         None,
     ),
-    "a line that is put into a block, and can stand there only relative to it": (
+    "a line that is put into a block, which may be as deep as the file": (
         "int f() {\n  return a;\n}\n",
         "return a;\n",
         "if (a)\n  return a;\n",
         {"whole_lines": True},
-        "int f() {\n  if (a)\n    return a;\n}\n",
+        None,
     ),
     "new text above a block that was sent too deep": (
         "\tz {\n\t}\n\tif v {\n\t\tr\n\t}\n",

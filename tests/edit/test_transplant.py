@@ -38,6 +38,7 @@ def edited(text: str, search: str, replace: str) -> str:
             "c()\nif d:\n    b()\n",
             "if a:\n    c()\n    if d:\n        b()  \n",
         ),
+        ("a  \nb  \nc\n", "a\nb  \nc\n", "a\nb\nc\n", "a  \nb\nc\n"),  # taking them off is the edit
         # the changed line itself
         ('x = "a"\n', "x = “a”", "x = “b”", 'x = "b"\n'),
         ('x = "it\'s"\ny\n', "x = “it’s”\ny", "x = “it’s on”\nz = “q”", 'x = "it\'s on"\nz = "q"\n'),

@@ -14,6 +14,7 @@ from kakite.edit.rewrite.line_syntax import (
     BLOCK_WORD,
     CLOSER,
     CONTROL,
+    DIRECTIVE,
     DO,
     begins_block,
     can_open_block,
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from kakite.edit.matching.location import MatchLocation
     from kakite.edit.text_index import IndexedText
 
+_WORD = re.compile(r"\w+")
+_NAMED = re.compile(r"[\w.-]+\s*[:=]\s*\S")
+"""A key or an attribute, which may be called like a word that begins a block."""
 _TEXT = re.compile(r"\"\"\"|'''|\*/")
 """What ends a comment or begins or ends a text: whatever is around, it can stand at any column."""
 
@@ -95,10 +99,11 @@ def is_natural(lines: Sequence[str]) -> bool:
     second, step = lines[at].strip(BLANKS), get_column(lines[at]) - get_column(lines[0])
     if is_comment_start(first) and second[0] == "*":
         return step == 1
-    if is_comment(first) and step == 0:
+    is_alike = _WORD.sub("w", first) == _WORD.sub("w", second)
+    if DIRECTIVE.match(second) or (step == 0 and (is_alike or is_comment(first))):
         return True
-    is_control = bool(BLOCK_WORD.match(first) or CONTROL.match(first) or DO.search(first))
-    opens = is_left_open(first) or is_tag_open(first) or is_control
+    is_control = BLOCK_WORD.match(first) or CONTROL.match(first) or DO.search(first)
+    opens = is_left_open(first) or is_tag_open(first) or (bool(is_control) and not _NAMED.match(first))
     if CLOSER.match(second):
         is_next_branch = bool(CLOSER.match(first)) and begins_block(second)
         return step < 0 or (step == 0 and (opens or is_next_branch))

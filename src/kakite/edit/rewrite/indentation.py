@@ -146,16 +146,29 @@ def _choose_reading(
         return None if get_column(end) == get_column(literal[0]) else readings[-1]
     if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
-    is_stripped = of in lines[1:] and lines[0] != of and not is_natural(literal)
-    if not is_stripped and not _is_relative(search, lines) and can_fit(view, place, literal, of):
-        return None
-    if is_whole and lines[0] == of:
-        return lines  # its first line is the file's to the letter
+    is_first_there = is_whole and lines[0] == of  # it is the file's to the letter
+    if is_first_there and (_is_relative(search, lines) or not can_fit(view, place, literal, of)):
+        return lines
+    return _choose_by_fit(view, place, search, lines, readings)
+
+
+def _choose_by_fit(
+    view: IndexedText, place: MatchLocation, search: TextBlock, lines: list[str], readings: list[list[str]]
+) -> list[str] | None:
+    """Return the lines that can stand where they would; None if the literal ones can, or several."""
+    sent = split_lines(search.text)
+    of, literal = place.missing + sent[0], [place.missing + lines[0], *lines[1:]]
     fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
-    if is_stripped or (not fitting and of in lines[1:] and lines[0] != of):
-        restored = restore_first_indent(view, place, [sent, *further], lines, place.missing)
-        fitting += [restored] if restored and restored not in (literal, *fitting) else []
-    return fitting[0] if len(fitting) == 1 else None
+    is_quoted = of in lines[1:] and lines[0] != of
+    if not _is_relative(search, lines) and can_fit(view, place, literal, of):
+        if not is_quoted or is_natural(literal):
+            return None
+        fitting = fitting and [*fitting, literal]
+    if fitting or not is_quoted:
+        return fitting[0] if len(fitting) == 1 else None
+    if lines[0][:1] in BLANKS:  # all are the file's
+        return lines if can_fit(view, place, lines, of) else None
+    return restore_first_indent(view, place, sent, lines, place.missing)
 
 
 def _move_with_part(
@@ -166,20 +179,14 @@ def _move_with_part(
     None unless new ones below it would else stand at a column that no block around has, or SEARCH beside
     the line that is put around it.
     """
-    indent, body = split_indent(search.lines[0])
+    indent = split_indent(search.lines[0])[0]
     further = [line for line in lines[1:] if line.strip(BLANKS)]
     if not indent or not further or len(search.solid[0]) > 1:
         return None
     is_inner = all(line.startswith(indent) for line in (lines[0], *further))
     column, first, is_sent = get_column(search.lines[0]), get_column(lines[0]), lines[0] == search.lines[0]
-    is_flat = (
-        is_inner
-        and begins_block(lines[0])
-        and any(
-            first < get_column(line) <= get_column(place.missing + lines[0])
-            for line in further
-            if (is_sent and line is further[0]) or split_indent(line)[1] == body
-        )
+    is_flat = begins_block(lines[0]) and first < get_column(further[0]) <= get_column(
+        place.missing + lines[0]
     )
     outer = {row.column for row in find_context(view, place).above.enclosing}
     is_nowhere = is_inner and get_column(further[0]) == column and column not in outer
@@ -187,7 +194,7 @@ def _move_with_part(
         columns = _collect_columns(view, place)
         moved = {get_column(place.missing + line) for line in further}
         is_nowhere = columns >= moved and not columns.issuperset(map(get_column, further))
-    if not (is_flat or (is_sent and is_nowhere)):
+    if not ((is_inner and is_flat) or (is_sent and is_nowhere)):
         return None
     return [place.missing + line if line.strip(BLANKS) else line for line in lines]
 

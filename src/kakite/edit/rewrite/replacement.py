@@ -577,10 +577,10 @@ def _find_moved_lines(
     """
     found: dict[str, set[str]] = {}
     for sent, file in pairs:
-        found.setdefault(sent.strip(BLANKS), set()).add(split_indent(file)[1])
+        found.setdefault(split_indent(sent)[1], set()).add(split_indent(file)[1])
     bodies = {sent: next(iter(files)) for sent, files in found.items() if sent and len(files) == 1}
     parts = ((at, split_indent(new[at])) for step in changed for at in range(step.new_start, step.new_end))
-    known = ((at, indent, bodies.get(body.rstrip(BLANKS))) for at, (indent, body) in parts)
+    known = ((at, indent, bodies.get(body)) for at, (indent, body) in parts)
     return {at: indent + body for at, indent, body in known if body}
 
 

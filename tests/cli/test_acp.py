@@ -528,6 +528,12 @@ async def test_a_rewind_shows_what_it_changes_brings_it_back_and_is_undone(home:
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
             await say("/rewind 1 both")
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+            assert await say("/undo") == "Taken back: 1 file and the conversation."
+            assert (await say("/diff")).endswith("\n+a = 2\n```")
+            await say("/rewind 1 conversation")
+            assert (await say("/diff")).endswith("\n+a = 2\n```")
+            await say("/undo")
+            await say("/rewind 1 both")
             assert await say("what did I ask for?") == "Nothing yet."
             for wrong, code in (("/rewind 7", "no_such_point"), ("/rewind 1 all", "bad_usage")):
                 with pytest.raises(RequestError) as refused:

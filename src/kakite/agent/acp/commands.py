@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,7 +17,7 @@ from kakite.terminal_text import escape_one_line
 
 if TYPE_CHECKING:
     from kakite.agent.run.state import RewindPoint
-    from kakite.agent.session.checkpoints import Restored
+    from kakite.agent.session.checkpoints import SkippedFile
     from kakite.agent.session.session import Session
     from kakite.models.messages import UserMessage
 
@@ -46,8 +46,6 @@ class EditorCommands:
 
     def __init__(self, view: CommandView) -> None:
         self._view = view
-        self._restored: Restored | None = None
-        """What the last rewind did to the files."""
         self._handlers: dict[str, Callable[[Session, str], Awaitable[str]]] = {
             "compact": self._compact,
             "rewind": self._rewind,
@@ -99,21 +97,17 @@ class EditorCommands:
             )
         files, conversation = _REWOUND[what]
         done = await session.rewind(point, files=files, conversation=conversation)
-        if files:
-            self._restored = done
-        told = [f"Back to before: {_quote(point.text)}"]
+        count = f"{done.count_files()}; " if done else ""
+        told = [f"Back to before: {_quote(point.text)} ({count}`/undo` takes that back)"]
         if done is not None:
-            told[0] += f" ({_count_files(done)}; `/undo` takes that back)"
-            told += [f"- `{each.path}` stays as it is: {each.reason}" for each in done.skipped]
+            told += _list_skipped(done.skipped)
         if conversation:
             told.append("Your editor still shows what came after; the model no longer knows of it.")
         return "\n\n".join(told)
 
     async def _undo(self, session: Session, _rest: str) -> str:
-        if self._restored is None:
-            raise UsageError("there is no rewind to take back", hint="/rewind goes back")
-        self._restored = await session.undo_rewind(self._restored)
-        return f"Taken back: {_count_files(self._restored)}. The conversation stays as it is."
+        undone = await session.undo_rewind()
+        return "\n\n".join([undone.describe(), *_list_skipped(undone.skipped)])
 
     async def _diff(self, session: Session, _rest: str) -> str:
         diff = await session.diff_since_start()
@@ -138,6 +132,10 @@ async def _preview(session: Session, point: RewindPoint, number: str) -> str:
     return "\n".join([f"To before: {_quote(point.text)}", "", *lines, "", f"To go back: {choices}."])
 
 
+def _list_skipped(skipped: Sequence[SkippedFile]) -> list[str]:
+    return [f"- `{each.path}` stays as it is: {each.reason}" for each in skipped]
+
+
 def _quote(text: str) -> str:
     return escape_one_line(text).replace("`", "'")
 
@@ -146,8 +144,3 @@ def _fence(kind: str, text: str) -> str:
     """Return text that no mark in it can leave."""
     ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(text))])
     return f"{ticks}{kind}\n{text.rstrip()}\n{ticks}"
-
-
-def _count_files(done: Restored) -> str:
-    count = len(done.changes.files)
-    return "1 file" if count == 1 else f"{count} files"

@@ -24,7 +24,7 @@ COMMANDS = (
         "Go back to before one of your messages",
         "which message, and what: both, files, conversation",
     ),
-    ("undo", "Take back what the last rewind did to the files", ""),
+    ("undo", "Take back the last rewind", ""),
     ("diff", "Show what has changed since the session began", ""),
     (
         "commit",

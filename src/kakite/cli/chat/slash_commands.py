@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kakite.agent.run.state import RewindPoint
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.background_jobs import BackgroundJob
-    from kakite.agent.session.checkpoints import Restored
+    from kakite.agent.session.checkpoints import SkippedFile
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session
     from kakite.cli.chat.view import ChatView
@@ -95,7 +95,7 @@ COMMANDS = {
     "diff": ChatCommand("", "Show what has changed since the session began"),
     "commit": ChatCommand("[MESSAGE]", "Commit what has changed since the session began"),
     "rewind": ChatCommand("", "Go back to before one of your messages: files, conversation or both"),
-    "undo": ChatCommand("", "Take back what the last rewind did to the files"),
+    "undo": ChatCommand("", "Take back the last rewind"),
     "compact": ChatCommand("", "Shorten what the model is shown of the conversation"),
     "cost": ChatCommand("", "Show tokens, cost and time"),
     "context": ChatCommand("", "Show what fills the model's context"),
@@ -140,8 +140,6 @@ class ChatCommands:
     def __init__(self, terminal: ChatFront) -> None:
         self._terminal = terminal
         self._view = terminal.view
-        self._restored: Restored | None = None
-        """What the last rewind did to the files."""
         self._handlers: dict[str, Callable[[str], Awaitable[None]]] = {
             "help": self._help,
             "model": self._model,
@@ -168,10 +166,6 @@ class ChatCommands:
             "stop": self._stop,
             "quit": self._quit,
         }
-
-    def forget(self) -> None:
-        """Forget the session before: another one is open now."""
-        self._restored = None
 
     async def run(self, line: str) -> None:
         """Run a line that begins with a slash.
@@ -279,19 +273,20 @@ class ChatCommands:
             self._view.note("Nothing was changed.")
             return
         done = await session.rewind(point, files=answer in {"b", "f"}, conversation=answer in {"b", "c"})
-        self._restored = done
-        files = f" ({_count_files(done)}; /undo takes that back)" if done else ""
-        self._view.note(f"Back to before: {point.text}{files}")
-        for skipped in done.skipped if done else ():
-            self._view.warn(f"{skipped.path} stays as it is: {skipped.reason}")
+        count = f"{done.count_files()}; " if done else ""
+        self._view.note(f"Back to before: {escape_one_line(point.text)} ({count}/undo takes that back)")
+        self._warn_skipped(done.skipped if done else ())
 
     async def _undo(self, _rest: str) -> None:
         session = await self._terminal.get_session()
-        if self._restored is None:
-            raise UsageError("there is no rewind to take back")
-        done = await session.undo_rewind(self._restored)
-        self._restored = done
-        self._view.note(f"Taken back: {_count_files(done)}. The conversation stays as it is.")
+        self._check_idle()
+        undone = await session.undo_rewind()
+        self._view.note(undone.describe())
+        self._warn_skipped(undone.skipped)
+
+    def _warn_skipped(self, skipped: Sequence[SkippedFile]) -> None:
+        for each in skipped:
+            self._view.warn(f"{escape_one_line(each.path)} stays as it is: {each.reason}")
 
     async def _choose_point(self, points: tuple[RewindPoint, ...]) -> RewindPoint | None:
         if not points:
@@ -403,7 +398,7 @@ class ChatCommands:
         found = [
             (record, run)
             for record, run in list_sessions()
-            if is_session_of(run.task, here) and run.points and record.id != prepared.run.task.id
+            if is_session_of(run.task, here) and run.title and record.id != prepared.run.task.id
         ][:20]
         if not found:
             self._view.note("There is no other session of this folder.")
@@ -474,11 +469,6 @@ class ChatCommands:
     def _check_idle(self) -> None:
         if self._terminal.is_at_work:
             raise UsageError("the model is at work", hint="wait, or stop it with Esc", code="turn_running")
-
-
-def _count_files(done: Restored) -> str:
-    count = len(done.changes.files)
-    return "1 file" if count == 1 else f"{count} files"
 
 
 def _resolve(folder: Path, name: str) -> Path:

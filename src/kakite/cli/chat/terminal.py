@@ -226,7 +226,6 @@ class ChatTerminal:
             preparing = asyncio.create_task(asyncio.to_thread(make.prepare_other, self, show, stored, before))
             await preparing
         await self.close()
-        self._commands.forget()
         self.view.reset()
         self.view.begin("Loading")
         self._preparing = preparing
@@ -255,7 +254,7 @@ class ChatTerminal:
             self.view.warn(prepared.note)
         for problem in prepared.context.problems:
             self.view.note(str(problem))
-        if prepared.run.points:
+        if prepared.run.title:
             self.view.note(f"Going on with: {prepared.run.title}")
             if prepared.run.summary:
                 self.view.show_markdown(prepared.run.summary)

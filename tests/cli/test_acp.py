@@ -544,6 +544,33 @@ async def test_a_rewind_shows_what_it_changes_brings_it_back_and_is_undone(home:
     assert server.violations == ()
 
 
+async def test_a_command_is_in_progress_and_shows_what_it_prints(home: Path, project: Path) -> None:
+    line = "echo begun; until [ -e go ]; do sleep 0.05; done; echo done"
+    command = {"calls": [{"tool": "run_command", "arguments": {"command": line}}]}
+    editor = Editor()
+
+    def list_progress() -> list[Any]:
+        return [each for each in editor.of_kind("tool_call_update") if each.status == "in_progress"]
+
+    with run_scenario_server(script(command, {"say": "It is made."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            turn = asyncio.create_task(
+                conn.prompt(session_id=session.session_id, prompt=[text_block("make it")])
+            )
+            await until(lambda: len(list_progress()) >= 2)
+            begun, *shown = list_progress()
+            assert begun.content is None
+            assert shown[0].content[0].content.text == "begun\n"
+            assert len(editor.questions) == 1  # it began once that was answered
+            (project / "go").touch()
+            await turn
+    updates = editor.of_kind("tool_call_update")
+    assert updates[-1].status == "completed"
+    assert {each.tool_call_id for each in updates} == {begun.tool_call_id}
+    assert server.violations == ()
+
+
 async def test_a_commit_has_the_words_of_the_person_or_the_model_is_asked_for_one(
     home: Path, project: Path
 ) -> None:

@@ -186,6 +186,26 @@ def test_a_rewind_is_taken_back_by_another_process_and_leaves_something_to_see_a
     assert "make a 2" in server.requests[-1].body.decode()
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_last_lines_of_a_command_stand_below_it_while_it_runs(
+    home: Path, project: Path, plain: bool
+) -> None:
+    line = f"for n in 1 2 3 4; do printf 'row \\033[31m%s\\n' $n; done; touch begun; {WAIT}"
+    with run_scenario_server(script(run(line), {"say": "It is made."})) as server:
+        more = ["--plain"] if plain else []
+        with chatting(server, home, project, "--approve", "all", *more) as screen:
+            screen.press("make it" + ("\n" if plain else ENTER))
+            if not plain:
+                screen.wait_for_bottom("row 4")
+                assert [n for n in "1234" if f"row{n}" in screen.bottom] == ["2", "3", "4"]
+            wait_until((project / "begun").exists)
+            (project / "go").touch()
+            screen.wait_for("It is made.")
+            assert "row 4" not in "\n".join(screen.lines)
+            assert (b"row 4" in screen.raw) == (not plain)
+        assert not server.violations
+
+
 def test_an_answer_typed_ahead_stands_below_what_its_question_is_about(home: Path, project: Path) -> None:
     turns = (expecting(edit("1", "2"), "make a 2"), {"say": "It is 2."})
     with run_scenario_server(script(*turns)) as server, chatting(server, home, project) as screen:

@@ -428,6 +428,7 @@ class Session:
     def _build_turns(self) -> TurnExecutor:
         turns = TurnExecutor(self._deps, self._toolset, self._patience, self._list_changed_files)
         turns.looks_ahead = self._hooks is None  # each may refuse a call until it is made
+        turns.shows_progress = True
         return turns
 
     async def diff_since_start(self) -> str:

@@ -305,34 +305,16 @@ class ChatCommands:
         await session.compact()
 
     async def _cost(self, _rest: str) -> None:
-        session = await self._terminal.get_session()
-        usage, spent = session.run.usage, session.run.spent
-        cost = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
-        used, window = await session.count_context_tokens()
-        read = f"{usage.input_tokens:,} in ({usage.cache_read_tokens:,} cached)"
-        lines = (
-            f"requests   {usage.requests}",
-            f"tokens     {read}, {usage.output_tokens:,} out",
-            f"cost       {cost}",
-            f"at work    {spent.seconds:.0f} s, {spent.calls} calls",
-            f"context    {used:,} of {window:,} tokens",
-        )
-        for line in lines:
+        from kakite.agent.session.usage_report import format_cost
+
+        for line in await format_cost(await self._terminal.get_session()):
             self._view.note(line)
 
     async def _context(self, _rest: str) -> None:
-        session = await self._terminal.get_session()
-        parts, (used, window) = await session.describe_context(), await session.count_context_tokens()
-        rows = (
-            ("instructions", parts.instructions),
-            ("tools", parts.tools),
-            ("messages", parts.messages),
-            ("replies", parts.replies),
-            ("results", parts.results),
-        )
-        for name, tokens in rows:
-            self._view.note(f"{name:12} {tokens:9,}  {tokens * 100 // window:3} %")
-        self._view.note(f"{'in all':12} {used:9,}  {used * 100 // window:3} % of {window:,} tokens")
+        from kakite.agent.session.usage_report import format_context
+
+        for line in await format_context(await self._terminal.get_session()):
+            self._view.note(line)
 
     async def _tasks(self, rest: str) -> None:
         session = await self._terminal.get_session()

@@ -228,6 +228,26 @@ async def test_an_answer_for_always_holds_for_later_sessions_of_the_project_as_f
     assert later.questions == []
 
 
+async def test_an_answer_for_always_about_a_chain_holds_for_each_of_its_commands(
+    home: Path, project: Path
+) -> None:
+    unasked = ["ls -a; cat a.py | cat", "cat a.py", "ls"]
+    asked = ["cat a.py && ls", "ls && touch b.py", "ls > b.py"]
+    turns = [*map(run, [asked[0], *unasked, *asked[1:]]), {"say": "Done."}]
+    editor = Editor(answer="always")
+    with run_scenario_server(script(*turns)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
+    assert [(each.raw_input or {})["command"] for each in editor.questions] == asked
+    named = [offered.get("always", ("", ""))[1] for offered in editor.offered]
+    assert named == [
+        "Always allow cat … and ls … in this project",
+        "Always allow ls … and touch … in this project",
+        "",
+    ]
+
+
 async def test_a_no_for_always_is_for_the_session_and_asks_no_more(home: Path, project: Path) -> None:
     wide = "echo 1 > b.py"  # no beginning of it could be let go: the answer is for exactly this
     turns = [run("cat a.py"), run("cat b.py"), run(wide), run(wide), {"say": "Done."}]
@@ -486,7 +506,9 @@ async def test_commands_of_the_project_are_offered_and_sent_and_compact_shortens
             told = {each.name: each.description for each in offered}
             assert told["compact"] == "Shorten what the model is shown of the conversation"
             assert told["look"] == "Look at a file"
-            assert set(told) == {"commit", "compact", "diff", "init", "look", "review", "rewind", "undo"}
+            own = {"init", "look", "review"}
+            ours = {"commit", "compact", "context", "cost", "diff", "help", "rewind", "tools", "undo"}
+            assert set(told) == own | ours
             assert [each.input.root.hint for each in offered if each.name == "look"] == ["FILE"]
             await conn.prompt(session_id=session.session_id, prompt=[text_block("/look a.py")])
             before = len(editor.of_kind("usage_update"))
@@ -497,6 +519,39 @@ async def test_commands_of_the_project_are_offered_and_sent_and_compact_shortens
             said = editor.text()
     assert said.startswith("Seen.The next request takes about ")
     assert said.endswith("At a.py.")
+
+
+async def test_a_command_that_changes_nothing_or_is_not_there_is_answered_without_the_model(
+    home: Path, project: Path
+) -> None:
+    editor = Editor()
+    paid = [
+        {"say": "Seen.", "expect": {"last_contains": [text]}} for text in ("/etc/hosts is it", "see /cots")
+    ]
+    with run_scenario_server(script(*paid)) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+
+            async def say(text: str) -> str:
+                before = len(editor.text())
+                done = await conn.prompt(session_id=session.session_id, prompt=[text_block(text)])
+                assert done.stop_reason == "end_turn"
+                return editor.text()[before:]
+
+            assert "requests   0" in await say("/cost")
+            assert "in all" in await say("/context")
+            assert "- `run_command`: " in await say("/tools")
+            listed = await say("/help")
+            assert "- `/rewind`: Go back" in listed
+            for unknown in ("/cots", "/model openai:other", "/clear\n"):
+                refused = await say(unknown)
+                assert refused.startswith(f"There is no command `{unknown.split()[0]}`.")
+                assert refused.endswith(listed)
+            assert not server.requests
+            assert await say("/etc/hosts is it") == "Seen."
+            assert await say("see /cots") == "Seen."
+            assert "requests   2" in await say("/cost ")
+    assert server.violations == ()
 
 
 async def test_a_rewind_shows_what_it_changes_brings_it_back_and_is_undone(home: Path, project: Path) -> None:
@@ -528,6 +583,12 @@ async def test_a_rewind_shows_what_it_changes_brings_it_back_and_is_undone(home:
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
             await say("/rewind 1 both")
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+            assert await say("/undo") == "Taken back: 1 file and the conversation."
+            assert (await say("/diff")).endswith("\n+a = 2\n```")
+            await say("/rewind 1 conversation")
+            assert (await say("/diff")).endswith("\n+a = 2\n```")
+            await say("/undo")
+            await say("/rewind 1 both")
             assert await say("what did I ask for?") == "Nothing yet."
             for wrong, code in (("/rewind 7", "no_such_point"), ("/rewind 1 all", "bad_usage")):
                 with pytest.raises(RequestError) as refused:
@@ -535,6 +596,33 @@ async def test_a_rewind_shows_what_it_changes_brings_it_back_and_is_undone(home:
                 told: Any = refused.value.data
                 assert told["code"] == code
             assert "make a 2" not in server.requests[-1].body.decode()
+    assert server.violations == ()
+
+
+async def test_a_command_is_in_progress_and_shows_what_it_prints(home: Path, project: Path) -> None:
+    line = "echo begun; until [ -e go ]; do sleep 0.05; done; echo done"
+    command = {"calls": [{"tool": "run_command", "arguments": {"command": line}}]}
+    editor = Editor()
+
+    def list_progress() -> list[Any]:
+        return [each for each in editor.of_kind("tool_call_update") if each.status == "in_progress"]
+
+    with run_scenario_server(script(command, {"say": "It is made."})) as server:
+        async with connected(server, home, editor) as (conn, _):
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            turn = asyncio.create_task(
+                conn.prompt(session_id=session.session_id, prompt=[text_block("make it")])
+            )
+            await until(lambda: len(list_progress()) >= 2)
+            begun, *shown = list_progress()
+            assert begun.content is None
+            assert shown[0].content[0].content.text == "begun\n"
+            assert len(editor.questions) == 1  # it began once that was answered
+            (project / "go").touch()
+            await turn
+    updates = editor.of_kind("tool_call_update")
+    assert updates[-1].status == "completed"
+    assert {each.tool_call_id for each in updates} == {begun.tool_call_id}
     assert server.violations == ()
 
 

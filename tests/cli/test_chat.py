@@ -399,7 +399,7 @@ def test_an_answer_for_always_holds_for_commands_that_begin_so_in_this_folder(
         assert [line["type"] for line in lines.seen].count("approval_requested") == 1
         lines.send(type="prompt", text="with an operator")
         question = lines.wait_for("approval_requested")
-        assert question["saves"] is None
+        assert question["saves"]["arguments"] == {"command": {"begins": ["echo", "ls"]}}
         lines.send(type="approval", id=question["id"], allow=False)
         lines.wait_for("turn_ended")
         assert lines.end() == 0

@@ -12,7 +12,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from kakite.agent.observe.events import PlanUpdated, RunEvent, RunStepEvent, UserMessageEvent
+from kakite.agent.observe.events import (
+    PlanUpdated,
+    RunEvent,
+    RunStepEvent,
+    ToolCallOutput,
+    UserMessageEvent,
+)
 from kakite.agent.run.checklist import ChecklistStep
 from kakite.cli.chat.markdown_stream import MarkdownStream
 from kakite.cli.chat.pasted_texts import PASTED_LINES, PastedTexts
@@ -204,3 +210,19 @@ def test_what_is_under_way_fits_above_the_prompt(text: str, width: int) -> None:
     assert all(cell_len(line) < width for line in lines)
     assert len(lines) <= 7
     assert "\x1b" not in "".join(lines)
+
+
+@given(st.text(st.sampled_from("ab 日\n\t\r\x1b\u202e"), max_size=2000), st.integers(10, 100))
+def test_what_a_command_prints_stands_below_it_in_three_rows_at_most(text: str, width: int) -> None:
+    view = ChatView(console=TerminalConsole(plain=True))
+    view.begin("$ make")
+    view.show(ToolCallOutput(id="1", text=text))
+    head, *rows = view.format_live(width).split("\n")
+    assert head.startswith("●")
+    assert len(rows) <= 3
+    assert all(row.startswith("  ") and cell_len(row) < width for row in rows)
+    assert not {"\x1b", "\r", "\u202e"}.intersection("".join(rows))
+    if text.rstrip() and not text.rsplit("\n", maxsplit=1)[-1].isspace() and text[-1] in "ab日":
+        assert rows
+    view.begin("Thinking")
+    assert "\n" not in view.format_live(width)

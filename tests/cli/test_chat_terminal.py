@@ -152,6 +152,69 @@ def test_a_change_is_made_steered_rewound_and_resumed(home: Path, project: Path,
     assert KEY.encode() not in screen.raw
 
 
+def test_a_rewind_is_taken_back_by_another_process_and_leaves_something_to_see_and_commit(
+    home: Path, project: Path
+) -> None:
+    git(project, "init", "--quiet", "--initial-branch=main")
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "--message=First")
+    for key in ("name", "email"):
+        git(project, "config", f"user.{key}", "person@localhost")
+    again = expecting({"say": "We made it 2."}, "what now")
+    with run_scenario_server(script(edit("1", "2"), {"say": "It is 2."}, again)) as server:
+        with chatting(server, home, project) as screen:
+            screen.press("/mode edits" + ENTER)
+            screen.press("make a 2" + ENTER)
+            screen.wait_for("It is 2.")
+            screen.wait_for_bottom("· /help")
+            screen.press(f"/rewind{ENTER}1{ENTER}b{ENTER}")
+            screen.wait_for("1 file; /undo")
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
+            screen.press("/diff" + ENTER)
+            screen.wait_for("Nothing has changed.")
+            screen.press(CTRL_D)
+            assert screen.wait() == 0
+        with chatting(server, home, project, "--continue") as screen:
+            screen.press("/undo" + ENTER)
+            screen.wait_for("Taken back: 1 file and the conversation.")
+            assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
+            screen.press(f"/rewind{ENTER}1{ENTER}c{ENTER}")
+            screen.wait_for("Back to before: make a 2 (/undo takes that back)")
+            screen.press("/diff" + ENTER)
+            screen.wait_for("+a = 2")
+            screen.press("/commit Let a be 2" + ENTER)
+            screen.wait_for("on `main`: Let a be 2")
+            screen.press("/undo" + ENTER)
+            screen.wait_for("Taken back: the conversation.")
+            screen.press("what now" + ENTER)
+            screen.wait_for("We made it 2.")
+            screen.wait_for_bottom("· /help")
+            screen.press("/undo" + ENTER)
+            screen.wait_for("there is no rewind to take back")
+        assert not server.violations
+    assert "make a 2" in server.requests[-1].body.decode()
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_last_lines_of_a_command_stand_below_it_while_it_runs(
+    home: Path, project: Path, plain: bool
+) -> None:
+    line = f"for n in 1 2 3 4; do printf 'row \\033[31m%s\\n' $n; done; touch begun; {WAIT}"
+    with run_scenario_server(script(run(line), {"say": "It is made."})) as server:
+        more = ["--plain"] if plain else []
+        with chatting(server, home, project, "--approve", "all", *more) as screen:
+            screen.press("make it" + ("\n" if plain else ENTER))
+            if not plain:
+                screen.wait_for_bottom("row 4")
+                assert [n for n in "1234" if f"row{n}" in screen.bottom] == ["2", "3", "4"]
+            wait_until((project / "begun").exists)
+            (project / "go").touch()
+            screen.wait_for("It is made.")
+            assert "row 4" not in "\n".join(screen.lines)
+            assert (b"row 4" in screen.raw) == (not plain)
+        assert not server.violations
+
+
 def test_an_answer_typed_ahead_stands_below_what_its_question_is_about(home: Path, project: Path) -> None:
     turns = (expecting(edit("1", "2"), "make a 2"), {"say": "It is 2."})
     with run_scenario_server(script(*turns)) as server, chatting(server, home, project) as screen:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from kakite.edit import Edit, EditError, apply
 
@@ -29,6 +31,14 @@ def edited(text: str, search: str, replace: str) -> str:
         ("a  \nb\t\nc\n", "a\nb\nc", "a\nb\nd", "a  \nb\t\nd\n"),
         ("x = “a”  \ny\n", 'x = "a"\ny', 'x = "a"\nz', "x = “a”  \nz\n"),
         ("a\n\n\nb\n", "a\nb", "a\nc", "a\n\n\nc\n"),
+        ("- a  \n  b\n- c\n", "- a\n  b\n- c\n", "- c\n- a\n  b\n", "- c\n- a  \n  b\n"),
+        (
+            "if a:\n    b()  \n    c()\n",
+            "b()\nc()\n",
+            "c()\nif d:\n    b()\n",
+            "if a:\n    c()\n    if d:\n        b()  \n",
+        ),
+        ("a  \nb  \nc\n", "a\nb  \nc\n", "a\nb\nc\n", "a  \nb\nc\n"),  # taking them off is the edit
         # the changed line itself
         ('x = "a"\n', "x = “a”", "x = “b”", 'x = "b"\n'),
         ('x = "it\'s"\ny\n', "x = “it’s”\ny", "x = “it’s on”\nz = “q”", 'x = "it\'s on"\nz = "q"\n'),
@@ -56,6 +66,25 @@ def test_the_change_is_carried_over_to_the_files_own_lines(
     text: str, search: str, replace: str, expected: str
 ) -> None:
     assert edited(text, search, replace) == expected
+
+
+@given(
+    st.lists(st.sampled_from(["", " ", "  ", "\t"]), min_size=2, max_size=6),
+    st.sampled_from(["", "    "]),
+    st.data(),
+)
+def test_a_line_that_only_moves_keeps_the_blanks_at_its_end(
+    ends: list[str], indent: str, data: st.DataObject
+) -> None:
+    sent = [f"{indent}line {at}" for at in range(len(ends))]
+    file = [line + end for line, end in zip(sent, ends, strict=True)]
+    order = data.draw(st.permutations(range(len(ends))))
+    assume(any(ends) and [*order] != sorted(order))
+    search, replace, text, moved = (
+        "".join(f"{line}\n" for line in lines)
+        for lines in (sent, [sent[at] for at in order], file, [file[at] for at in order])
+    )
+    assert edited(f"first\n{text}last\n", search, replace) == f"first\n{moved}last\n"
 
 
 def test_a_replace_that_falls_left_of_the_first_column_is_refused() -> None:

@@ -44,16 +44,24 @@ def test_a_fence_around_new_code_is_refused_and_suggested_without_it(
     assert accepted(text, failure) in {f"first()\n{join(new)}last()\n", None if old == new else ""}
 
 
-@given(kept=CODE, new=CODE, gone=st.booleans(), header=st.sampled_from(["", "@@ -1,2 +1,3 @@\n", "@@\n"]))
+@given(
+    kept=CODE,
+    gone=CODE,
+    new=st.one_of(st.just([]), CODE),
+    header=st.sampled_from(["", "@@ -1,2 +1,3 @@\n", "@@\n"]),
+    behind=st.sampled_from(["", " ", "  "]),
+)
 def test_a_replace_that_is_a_diff_of_search_is_refused_and_suggested_as_what_the_diff_makes(
-    kept: list[str], new: list[str], gone: bool, header: str
+    kept: list[str], gone: list[str], new: list[str], header: str, behind: str
 ) -> None:
-    text = f"first()\n{join(kept)}last()\n"
-    diff = header + join([f"{'-' if gone else ' '}{line}" for line in kept] + [f"+{line}" for line in new])
-    failure = refuse(text, Edit(search=join(kept), replace=diff))
+    old = [*kept, *gone]
+    text = f"first()\n{join(old)}last()\n"
+    signs = [(" ", kept), ("-", gone), ("+", new)]
+    diff = header + join([f"{sign}{line}" for sign, lines in signs for line in lines])
+    failure = refuse(text, Edit(search=join([line + behind for line in old]), replace=diff))
     assert failure.code == "wrapped"
-    made = new if gone else [*kept, *new]
-    assert accepted(text, failure) == (None if made == kept else f"first()\n{join(made)}last()\n")
+    made = [*kept, *new]
+    assert accepted(text, failure) == (None if made == old else f"first()\n{join(made)}last()\n")
 
 
 @pytest.mark.parametrize(

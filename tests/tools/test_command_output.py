@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.tools.shell.command_output import (
+    TAIL_BYTES,
     CommandAnswer,
+    OutputTail,
     decode_output,
     format_command_output,
     format_seconds,
@@ -72,3 +74,29 @@ def test_the_state_of_a_command_in_the_background_is_read_back(
 @pytest.mark.parametrize("text", ["", "1\tone", "exit code", "job offers: 3", "exit code 0 is good\nx"])
 def test_other_texts_are_no_answer_of_a_command(text: str) -> None:
     assert parse_command_output(text) is None
+
+
+@given(st.lists(st.binary(max_size=700), max_size=12))
+def test_the_end_of_the_output_does_not_depend_on_how_it_came(pieces: list[bytes]) -> None:
+    whole, tail, once = b"".join(pieces), OutputTail(), OutputTail()
+    for piece in pieces:
+        tail.feed(piece)
+    once.feed(whole)
+    assert tail.received == len(whole)
+    assert tail.get_text() == once.get_text()
+    assert len(tail.get_text()) <= TAIL_BYTES
+    assert "\r" not in tail.get_text()
+
+
+@given(LINES)
+def test_the_end_of_long_output_has_whole_lines(lines: list[str]) -> None:
+    tail = OutputTail()
+    tail.feed("\n".join(lines).encode())
+    shown = tail.get_text().split("\n")
+    assert shown == lines[len(lines) - len(shown) :]
+
+
+def test_a_line_that_is_drawn_again_is_shown_as_it_is_now() -> None:
+    tail = OutputTail()
+    tail.feed(b"begun\r\n 10 %\r 20 %\r")
+    assert tail.get_text() == "begun\n 20 %"

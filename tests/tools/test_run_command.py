@@ -12,6 +12,7 @@ from tests.answers import read_answer
 from tests.bounds import TIMES_OUT, WITHIN, little_work
 
 from kakite.tools import CommandRules, FunctionToolset, ToolCall, ToolResult, open_toolset
+from kakite.tools.call_context import bind_call
 from kakite.tools.shell.overflow_files import prune
 from kakite.workspace import Workspace
 
@@ -280,3 +281,23 @@ async def test_a_command_that_is_too_long_for_the_system_is_told_so(toolset: Fun
     assert result.code == "bad_arguments"
     assert "200,005 bytes" in result.text
     assert "into a file" in result.text
+
+
+async def test_what_a_command_prints_is_told_while_it_runs(toolset: FunctionToolset, tmp_path: Path) -> None:
+    told: list[tuple[float, str]] = []
+    seen = asyncio.Event()
+
+    def on_progress(done: float, total: float | None, message: str) -> None:
+        assert total is None
+        told.append((done, message))
+        seen.set()
+
+    with bind_call(on_progress=on_progress):
+        running = asyncio.create_task(
+            run(toolset, "echo one; until [ -e go ]; do sleep 0.05; done; echo two >&2")
+        )
+        await asyncio.wait_for(seen.wait(), WITHIN)
+        assert told[-1] == (4, "one\n")
+        (tmp_path / "go").touch()
+        await running
+    assert told[-1] == (8, "one\ntwo\n")

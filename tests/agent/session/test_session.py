@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from kakite.agent.observe.events import ModelTextDelta, RunEvent, ToolCallEvent, TurnEnded
 from kakite.agent.session.session import SessionError
+from kakite.errors import KakiteError
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from tests.agent.session.chats import Chat, run_command, say, text
 from tests.bounds import WITHIN
@@ -195,12 +197,98 @@ async def test_a_rewind_brings_files_back_and_can_be_undone(tmp_path: Path) -> N
             "b": "b\n",
         }
         assert "+2" not in await session.diff_since_start()
-        await session.undo_rewind(restored)
+        await session.undo_rewind()
         assert {each.name: each.read_text(encoding="utf-8") for each in scene.project.iterdir()} == {
             "a": "2\n",
             "c": "c\n",
         }
         assert "+2" in await session.diff_since_start()
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("files", [True, False])
+async def test_what_changed_since_the_start_is_known_after_a_rewind_to_the_start(
+    tmp_path: Path, files: bool, again: bool
+) -> None:
+    scene = chat(tmp_path, run_command("echo 1 > a"), say("One."), say("Two."))
+    async with scene.open() as session:
+        await session.prompt(text("one"))
+        await session.rewind(session.run.points[0], files=files)
+        assert ("+1" in await session.diff_since_start()) == (not files)
+        if not again:
+            await session.undo_rewind()
+            assert "+1" in await session.diff_since_start()
+    async with scene.open() as session:
+        if again:
+            await session.undo_rewind()
+        assert "+1" in await session.diff_since_start()
+        await session.prompt(text("two"))
+        assert "+1" in await session.diff_since_start()
+
+
+async def test_a_session_that_was_stored_without_its_first_checkpoint_has_it_from_its_first_point(
+    tmp_path: Path,
+) -> None:
+    scene = chat(tmp_path, run_command("echo 1 > a"), say("One."))
+    async with scene.open() as session:
+        await session.prompt(text("one"))
+        session.run = replace(session.run, first_checkpoint="")
+        assert "+1" in await session.diff_since_start()
+        await session.rewind(session.run.points[0], files=False)
+        assert "+1" in await session.diff_since_start()
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_rewind_of_files_and_conversation_is_undone_whole_in_any_process(
+    tmp_path: Path, again: bool
+) -> None:
+    scene = chat(tmp_path, run_command("echo 1 > a"), say("One."), say("Two."))
+    async with scene.open() as session:
+        await session.prompt(text("one"))
+        before = session.run
+        await session.rewind(session.run.points[0])
+        assert not (scene.project / "a").exists()
+        undone = None if again else await session.undo_rewind()
+    async with scene.open() as session:
+        undone = undone or await session.undo_rewind()
+        assert undone.files is not None
+        assert len(undone.files.changes.files) == 1
+        assert undone.conversation
+        assert (scene.project / "a").read_text(encoding="utf-8") == "1\n"
+        assert session.run == replace(before, rewound=session.run.rewound)
+        onward = await session.undo_rewind()  # of what happened to the files since the rewind
+        assert not onward.conversation
+        assert session.run.messages == before.messages
+        assert not (scene.project / "a").exists()
+
+
+async def test_after_another_message_the_conversation_stays_and_files_can_be_brought_back(
+    tmp_path: Path,
+) -> None:
+    scene = chat(tmp_path, run_command("echo 1 > a"), say("One."), say("Two."))
+    async with scene.open() as session:
+        with pytest.raises(KakiteError):
+            await session.undo_rewind()
+        await session.prompt(text("one"))
+        await session.rewind(session.run.points[0])
+        await session.prompt(text("two"))
+        undone = await session.undo_rewind()
+        assert (undone.files is not None, undone.conversation) == (True, False)
+        assert [point.text for point in session.run.points] == ["two"]
+        assert (scene.project / "a").exists()
+
+
+async def test_a_rewind_of_the_conversation_leaves_that_of_the_files_to_be_undone(tmp_path: Path) -> None:
+    scene = chat(tmp_path, run_command("echo 1 > a"), say("One."))
+    async with scene.open() as session:
+        await session.prompt(text("one"))
+        before = session.run.messages
+        await session.rewind(session.run.points[0], conversation=False)
+        await session.rewind(session.run.points[0], files=False)
+        undone = await session.undo_rewind()
+        assert (undone.files is not None, undone.conversation) == (True, True)
+        assert (scene.project / "a").exists()
+        assert session.run.messages == before
 
 
 async def test_a_rewind_takes_the_conversation_back(tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ class AcpAgent:
         session = await opened.start()
         if opened.cancelled:
             return "cancelled"
-        if await opened.run_command(session, message.text.strip()):
+        if await opened.run_command(session, message):
             return "end_turn"
         titled = bool(session.run.title)
         result = await opened.run_turn(session, message)

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from acp import schema
 
+from kakite.agent.acp.options import list_commands
 from kakite.agent.acp.updates import Update, message_chunk
 from kakite.agent.session.commit_tool import COMMIT_REQUEST, format_commit
 from kakite.agent.session.session import SessionError
+from kakite.agent.session.usage_report import format_context, format_cost
 from kakite.errors import UsageError
 from kakite.terminal_text import escape_one_line
 
 if TYPE_CHECKING:
     from kakite.agent.run.state import RewindPoint
-    from kakite.agent.session.checkpoints import Restored
+    from kakite.agent.session.checkpoints import SkippedFile
+    from kakite.agent.session.context import SlashCommand
     from kakite.agent.session.session import Session
     from kakite.models.messages import UserMessage
 
 _REWOUND = {"both": (True, True), "files": (True, False), "conversation": (False, True)}
 """What a rewind brings back: the files, the conversation."""
+_CALL = re.compile(r"/(?P<name>[\w:.-]+)(?: (?P<rest>.*))?\s*", re.DOTALL)
+"""A line that calls a command: the path of a file calls none."""
 _TICKS = re.compile(r"`{3,}")
 
 
@@ -46,8 +51,14 @@ class EditorCommands:
 
     def __init__(self, view: CommandView) -> None:
         self._view = view
-        self._restored: Restored | None = None
-        """What the last rewind did to the files."""
+        self.own: Sequence[SlashCommand] = ()
+        """The commands of the project and the person."""
+        self._readers: dict[str, Callable[[Session], Awaitable[str]]] = {
+            "cost": self._cost,
+            "context": self._context,
+            "tools": self._tools,
+            "help": self._help,
+        }
         self._handlers: dict[str, Callable[[Session, str], Awaitable[str]]] = {
             "compact": self._compact,
             "rewind": self._rewind,
@@ -57,13 +68,19 @@ class EditorCommands:
         }
 
     async def run(self, session: Session, line: str) -> bool:
-        """Run a line that is one of these commands; return whether it is.
+        """Run a line that is one of these commands, or say that there is none of its name; return whether.
 
         Raises:
             KakiteError: it cannot be done, or makes no sense.
         """
-        name, _, rest = line.removeprefix("/").partition(" ")
-        handler = self._handlers.get(name) if line.startswith("/") else None
+        found = _CALL.fullmatch(line)
+        if found is None:
+            return False
+        name, rest = found["name"], found["rest"] or ""
+        if answer := self._find_answer(name):
+            self._view.send(message_chunk(await answer(session)))
+            return True
+        handler = self._handlers.get(name)
         # Without a message, the model is asked to commit.
         if handler is None or (name == "commit" and not rest.strip()):
             return False
@@ -71,6 +88,32 @@ class EditorCommands:
             raise SessionError("the model is at work", hint="wait for the end of its turn, or cancel it")
         self._view.send(message_chunk(await handler(session, rest.strip())))
         return True
+
+    def _find_answer(self, name: str) -> Callable[[Session], Awaitable[str]] | None:
+        """Return what answers a command that only tells something, or is not there; None: it is another."""
+        if name in self._handlers or name in self._readers:
+            return self._readers.get(name)
+        if any(name == each.name for each in self.own):
+            return None
+        told = f"There is no command `/{name}`. For the model, put a word before it.\n\n"
+
+        async def refuse(session: Session) -> str:
+            return told + await self._help(session)
+
+        return refuse
+
+    async def _cost(self, session: Session) -> str:
+        return _fence("", "\n".join(await format_cost(session)))
+
+    async def _context(self, session: Session) -> str:
+        return _fence("", "\n".join(await format_context(session)))
+
+    async def _tools(self, session: Session) -> str:
+        tools = await session.list_tools()
+        return "\n".join(f"- `{tool.name}`: {tool.description.strip().splitlines()[0]}" for tool in tools)
+
+    async def _help(self, _session: Session) -> str:
+        return "\n".join(f"- `/{name}`: {escape_one_line(told)}" for name, told, _ in list_commands(self.own))
 
     async def _compact(self, session: Session, _rest: str) -> str:
         before, _ = await session.count_context_tokens()
@@ -99,21 +142,17 @@ class EditorCommands:
             )
         files, conversation = _REWOUND[what]
         done = await session.rewind(point, files=files, conversation=conversation)
-        if files:
-            self._restored = done
-        told = [f"Back to before: {_quote(point.text)}"]
+        count = f"{done.count_files()}; " if done else ""
+        told = [f"Back to before: {_quote(point.text)} ({count}`/undo` takes that back)"]
         if done is not None:
-            told[0] += f" ({_count_files(done)}; `/undo` takes that back)"
-            told += [f"- `{each.path}` stays as it is: {each.reason}" for each in done.skipped]
+            told += _list_skipped(done.skipped)
         if conversation:
             told.append("Your editor still shows what came after; the model no longer knows of it.")
         return "\n\n".join(told)
 
     async def _undo(self, session: Session, _rest: str) -> str:
-        if self._restored is None:
-            raise UsageError("there is no rewind to take back", hint="/rewind goes back")
-        self._restored = await session.undo_rewind(self._restored)
-        return f"Taken back: {_count_files(self._restored)}. The conversation stays as it is."
+        undone = await session.undo_rewind()
+        return "\n\n".join([undone.describe(), *_list_skipped(undone.skipped)])
 
     async def _diff(self, session: Session, _rest: str) -> str:
         diff = await session.diff_since_start()
@@ -138,6 +177,10 @@ async def _preview(session: Session, point: RewindPoint, number: str) -> str:
     return "\n".join([f"To before: {_quote(point.text)}", "", *lines, "", f"To go back: {choices}."])
 
 
+def _list_skipped(skipped: Sequence[SkippedFile]) -> list[str]:
+    return [f"- `{each.path}` stays as it is: {each.reason}" for each in skipped]
+
+
 def _quote(text: str) -> str:
     return escape_one_line(text).replace("`", "'")
 
@@ -146,8 +189,3 @@ def _fence(kind: str, text: str) -> str:
     """Return text that no mark in it can leave."""
     ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(text))])
     return f"{ticks}{kind}\n{text.rstrip()}\n{ticks}"
-
-
-def _count_files(done: Restored) -> str:
-    count = len(done.changes.files)
-    return "1 file" if count == 1 else f"{count} files"

@@ -85,6 +85,7 @@ class OpenSession:
         """
         record = prepared.deps.record
         self._prepared, self.session_id = prepared, record.id
+        self._commands.own = prepared.context.commands
         self.files.project, self.files.inside = prepared.project, prepared.deps.sandbox.project
         self._lock = ContextHolder(_hold_record(record))
         await self._lock.enter()
@@ -152,13 +153,13 @@ class OpenSession:
         turn.set_result(result)
         return result
 
-    async def run_command(self, session: Session, line: str) -> bool:
-        """Run a line that is a command of ours; return whether it is.
+    async def run_command(self, session: Session, message: UserMessage) -> bool:
+        """Run a message that calls a command of ours, or one that is not there; return whether it does.
 
         Raises:
             KakiteError: it cannot be done.
         """
-        return await self._commands.run(session, line)
+        return await self._commands.run(session, message.shown or message.text)
 
     async def _send_forever(self) -> None:
         while True:

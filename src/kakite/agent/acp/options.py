@@ -24,13 +24,17 @@ COMMANDS = (
         "Go back to before one of your messages",
         "which message, and what: both, files, conversation",
     ),
-    ("undo", "Take back what the last rewind did to the files", ""),
+    ("undo", "Take back the last rewind", ""),
     ("diff", "Show what has changed since the session began", ""),
     (
         "commit",
         "Commit what has changed since the session began",
         "the message; without one the model writes it",
     ),
+    ("cost", "Show tokens, cost and time", ""),
+    ("context", "Show what fills the model's context", ""),
+    ("tools", "List the model's tools", ""),
+    ("help", "List the commands", ""),
 )
 """The commands that Kakite carries out itself: what each does, and what may stand behind it."""
 
@@ -57,22 +61,25 @@ def build_options(run: RunState, models: Iterable[str]) -> list[Any]:
 
 def build_commands(own: Sequence[SlashCommand]) -> schema.AvailableCommandsUpdate:
     """Return the update that names all commands: the project's and the person's, and ours."""
-    ours = {name for name, _, _ in COMMANDS}
-    commands = [
-        *(_build_command(name, told, hint) for name, told, hint in COMMANDS),
-        *(
-            _build_command(
-                command.name,
-                command.description or f"Send the message of {command.path}",
-                command.argument_hint or "what to add",
-            )
-            for command in own
-            if command.name not in ours
-        ),
-    ]
+    commands = [_build_command(*each) for each in list_commands(own)]
     return schema.AvailableCommandsUpdate(
         session_update="available_commands_update", available_commands=commands
     )
+
+
+def list_commands(own: Sequence[SlashCommand]) -> Sequence[tuple[str, str, str]]:
+    """Return the commands, ours first: the name of each, what it does, and what may stand behind it."""
+    ours = {name for name, _, _ in COMMANDS}
+    further = (
+        (
+            command.name,
+            command.description or f"Send the message of {command.path}",
+            command.argument_hint or "what to add",
+        )
+        for command in own
+        if command.name not in ours
+    )
+    return (*COMMANDS, *further)
 
 
 def _build_command(name: str, told: str, hint: str) -> schema.AvailableCommand:

@@ -119,6 +119,24 @@ def to_tool_result(event: events.ToolResultEvent, diffs: list[ToolContent]) -> s
     )
 
 
+def _to_progress(event: events.ToolCallStarted | events.ToolCallOutput) -> schema.ToolCallProgress:
+    """Return the update that shows that a call is being made, and what its command has printed."""
+    return schema.ToolCallProgress(
+        session_update="tool_call_update",
+        tool_call_id=event.id,
+        status="in_progress",
+        content=[text_content(event.text)] if isinstance(event, events.ToolCallOutput) else None,
+    )
+
+
+def _to_note(event: events.ResourceMissing | events.ModelRequestRetried) -> schema.AgentMessageChunk:
+    """Return the update that tells, within the model's message, what went wrong."""
+    if isinstance(event, events.ModelRequestRetried):
+        return message_chunk(f"\n\n[{event.describe()}]\n\n")
+    told = f"`{event.what}` is not there, and the session goes on without it: {event.message}"
+    return message_chunk(f"{told}\n\n")
+
+
 def to_plan(steps: Sequence[ChecklistStep]) -> schema.AgentPlanUpdate:
     """Return the update that shows the checklist."""
     entries = [schema.PlanEntry(content=each.text, priority="medium", status=each.status) for each in steps]
@@ -142,12 +160,12 @@ def iter_updates(event: events.RunEvent, files: EditedFiles) -> Iterator[Update]
         case events.ToolCallEvent():
             files.note(event.id, list_edited_paths(event.tool, event.arguments))
             yield to_tool_call(event, files)
+        case events.ToolCallStarted() | events.ToolCallOutput():
+            yield _to_progress(event)
         case events.ToolResultEvent():
             yield to_tool_result(event, files.show_result(event.id, event.diff))
-        case events.ResourceMissing(what=what, message=message):
-            yield message_chunk(f"`{what}` is not there, and the session goes on without it: {message}\n\n")
-        case events.ModelRequestRetried():
-            yield message_chunk(f"\n\n[{event.describe()}]\n\n")
+        case events.ResourceMissing() | events.ModelRequestRetried():
+            yield _to_note(event)
         case events.PlanUpdated(steps=steps):
             yield to_plan(steps)
         case events.SubagentEvent():

@@ -294,6 +294,26 @@ class HookFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallStarted:
+    """A call of a session was allowed, and is made now."""
+
+    type: ClassVar[str] = "call_started"
+    id: str
+    """The call's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallOutput:
+    """What the command of a call has printed so far; a few of these come while it runs."""
+
+    type: ClassVar[str] = "call_output"
+    id: str
+    """The call's."""
+    text: str
+    """The last lines of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     """A turn of a session has ended, and it is the person's move."""
 
@@ -348,6 +368,8 @@ LiveEvent = (
     | TurnStarted
     | SteeringReceived
     | HookFailed
+    | ToolCallStarted
+    | ToolCallOutput
     | TurnEnded
     | SubagentEvent
 )

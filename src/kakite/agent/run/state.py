@@ -200,6 +200,35 @@ class CompactionState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RewoundConversation:
+    """What a rewind took out of a session's conversation, with what had held there."""
+
+    messages: tuple[Message, ...]
+    points: tuple[RewindPoint, ...]
+    kept: int
+    """How many messages were left. While there are no more, these can come back."""
+    condensed: CompactionState | None = None
+    notes: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    refused: bool = False
+    stuck: bool = False
+    status: RunStatus | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewoundState:
+    """What undoes the last rewind of a session."""
+
+    checkpoint: str = ""
+    """The id of the checkpoint of the files from before it; empty: they stayed as they were."""
+    conversation: RewoundConversation | None = None
+    """None: the conversation stayed as it was, or has gone on since."""
+    undone: bool = False
+    """Whether it was undone: then ``checkpoint`` has the files from before that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
     """A run as it stands after its last settled step."""
 
@@ -273,6 +302,11 @@ class RunState:
     """What a session is about, in a line; empty before its first message."""
     points: tuple[RewindPoint, ...] = ()
     """Where a session can be rewound to, in order."""
+    first_checkpoint: str = ""
+    """The id of the checkpoint from before a session's first message, also when that was rewound; empty:
+    that of the first point which has one."""
+    rewound: RewoundState | None = None
+    """Of a session: what undoes its last rewind; None: there is nothing to undo."""
     mail: str = ""
     """Of a session: the message of its mailbox that was taken in last, which is removed there after that."""
     rounds: tuple[RunRound, ...] = ()

@@ -30,6 +30,7 @@ from kakite.agent.run.plan import (
     strip_progress_lines,
 )
 from kakite.agent.run.prompt import load_prompt
+from kakite.agent.run.rewind import find_first_checkpoint
 from kakite.agent.run.state import (
     REFUSAL_CODES,
     Conflict,
@@ -209,6 +210,8 @@ def on_prompt(run: RunState, message: UserMessage, point: RewindPoint) -> RunSta
         notes=(),
         title=run.title if run.points else point.text,
         points=(*run.points, replace(point, message=len(run.messages))),
+        first_checkpoint=find_first_checkpoint(run) or point.checkpoint,
+        rewound=replace(run.rewound, conversation=None) if run.rewound else None,
         messages=(*run.messages, replace(message, from_person=True)),
     )
 
@@ -245,39 +248,6 @@ def on_turn_interrupted(run: RunState, partial: str = "", *, by: Literal["person
     run = replace(run, messages=(*run.messages, *run.steering), steering=())
     note = load_prompt("turn_interrupted" if by == "person" else "turn_crashed").strip()
     return replace(run, phase="idle", notes=(*run.notes, note))
-
-
-def on_rewind_started(run: RunState, text: str) -> RunState:
-    """Note that files are being brought back: stored before the first one, so that a crash is told."""
-    return replace(run, notes=(*run.notes, load_prompt("rewinding").format(text=text).strip()))
-
-
-def rewind_conversation(run: RunState, message: int) -> RunState:
-    """Return the session as it was before the message of this index was sent; what it cost stays.
-
-    Raises:
-        ValueError: there is no such point.
-    """
-    kept = tuple(point for point in run.points if point.message < message)
-    if len(kept) == len(run.points) or run.points[len(kept)].message != message:
-        raise ValueError(f"there is no point before message {message}")
-    condensed = run.condensed if run.condensed and run.condensed.made <= message else None
-    return replace(
-        run,
-        phase="idle",
-        steering=(),
-        messages=run.messages[:message],
-        points=kept,
-        condensed=condensed,
-        pending=(),
-        started=False,
-        notes=(),
-        marks=(),
-        refused=False,
-        stuck=False,
-        status=None,
-        summary="",
-    )
 
 
 def _answer_pending(run: RunState, text: str) -> RunState:

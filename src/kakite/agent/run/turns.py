@@ -27,9 +27,12 @@ from kakite.agent.observe.events import (
     PlanCreated,
     PreparationStarted,
     PriceUnknown,
+    ToolCallOutput,
+    ToolCallStarted,
 )
 from kakite.agent.run import compaction, state_machine
 from kakite.agent.run.approvals import TimedApprover
+from kakite.agent.run.call_output import watch_output
 from kakite.agent.run.compaction import (
     CONTEXT_OVERFLOW,
     Compactor,
@@ -51,6 +54,7 @@ from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 _MAX_FILES = 200  # changed files that are named beside a summary
 _MAX_AT_ONCE = 8  # calls of one reply that only look
+_COMMAND = "run_command"
 _KILLED_EXIT_CODE = 137
 """The exit code of what was killed."""
 
@@ -107,6 +111,8 @@ class TurnExecutor:
         self._memory = Compactor(self._model)
         self.looks_ahead = True
         """Whether calls of one reply that only look are made at once; else each waits for the one before."""
+        self.shows_progress = False
+        """Whether it is shown that a call begins, and what its command prints."""
         self._ahead: dict[str, tuple[ToolCall, ToolResult, float]] = {}
         """Results of calls that are still due, by the ids of the calls."""
         self._plan_text: PlanTextFilter | None = None
@@ -276,8 +282,25 @@ class TurnExecutor:
 
     async def _perform(self, call: ToolCall, begins: StartCallback) -> tuple[ToolResult, float]:
         began, waited = time.monotonic(), self._patience.seconds
-        result = await self._explain_kill(await self._toolbox.call(call, begins))
+        if self.shows_progress:
+            made = await self._call_watched(call, begins)
+        else:
+            made = await self._toolbox.call(call, begins)
+        result = await self._explain_kill(made)
         return result, time.monotonic() - began - (self._patience.seconds - waited)
+
+    async def _call_watched(self, call: ToolCall, begins: StartCallback) -> ToolResult:
+        async def show_start() -> None:
+            await begins()
+            self._emit(ToolCallStarted(id=call.id))
+
+        if begins is ignore_start:  # of several at once nobody is told which begins
+            self._emit(ToolCallStarted(id=call.id))
+            return await self._toolbox.call(call)
+        if call.name != _COMMAND:
+            return await self._toolbox.call(call, show_start)
+        with watch_output(lambda text: self._emit(ToolCallOutput(id=call.id, text=text))):
+            return await self._toolbox.call(call, show_start)
 
     async def _look_ahead(self, run: RunState) -> None:
         """Make the calls that are due next at once, as far as all they do is look; each keeps its place.

@@ -121,6 +121,11 @@ class Restored:
     """What was to be changed."""
     skipped: tuple[SkippedFile, ...] = ()
 
+    def count_files(self) -> str:
+        """Return how many files were to be changed, in words."""
+        count = len(self.changes.files)
+        return "1 file" if count == 1 else f"{count} files"
+
 
 class Checkpoints:
     """The checkpoints of one folder.

@@ -28,10 +28,18 @@ from kakite.agent.run.approvals import TimedApprover
 from kakite.agent.run.compaction import ContextParts, get_run_window
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.prompt import load_prompt
+from kakite.agent.run.rewind import (
+    can_restore_conversation,
+    find_first_checkpoint,
+    on_files_rewound,
+    on_rewind_started,
+    on_rewind_undone,
+    rewind_conversation,
+)
 from kakite.agent.run.state import RewindPoint, RunState
 from kakite.agent.run.turns import TurnExecutor, record_usage
 from kakite.agent.session.background_jobs import LOOK, STOP, BackgroundJob, BackgroundJobList, JobOutput
-from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored
+from kakite.agent.session.checkpoints import ChangedFile, Checkpoints, Restored, SkippedFile
 from kakite.agent.session.commit_tool import CommitStep
 from kakite.agent.session.commits import Commit, Committer
 from kakite.agent.session.event_buffer import EventBuffer
@@ -77,6 +85,27 @@ class TurnResult:
     reason: TurnEndReason
     text: str
     """The model's last words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoneRewind:
+    """What came back when a rewind was taken back."""
+
+    files: Restored | None
+    """None: the rewind had left them, and so they stay."""
+    conversation: bool
+
+    @property
+    def skipped(self) -> Sequence[SkippedFile]:
+        """The files that could not come back."""
+        return self.files.skipped if self.files else ()
+
+    def describe(self) -> str:
+        """Return it in a sentence or two."""
+        files = self.files.count_files() if self.files else ""
+        if self.conversation:
+            return f"Taken back: {f'{files} and ' if files else ''}the conversation."
+        return f"Taken back: {files}. The conversation stays as it is."
 
 
 @asynccontextmanager
@@ -352,7 +381,7 @@ class Session:
         """Bring back the files, the conversation, or both, to right before a message.
 
         Returns:
-            What was done to the files, with a checkpoint that takes it back; None: nothing was to be done.
+            What was done to the files; None: nothing was to be done. ``undo_rewind`` takes it all back.
 
         Raises:
             SessionError: a turn is running, or there is no such point.
@@ -360,24 +389,33 @@ class Session:
         self._check_idle()
         if point not in self.run.points:
             raise SessionError("there is no such point to rewind to", code="no_such_point")
-        before, restored = self.run, None
+        after, restored = self.run, None
         if files and self._checkpoints is not None and point.checkpoint:
-            await self._save(state_machine.on_rewind_started(before, point.text))
+            await self._save(on_rewind_started(after, point.text))
             restored = await self._checkpoints.restore(
                 point.checkpoint, label=f"Before going back to: {point.text}"
             )
-        await self._save(state_machine.rewind_conversation(before, point.message) if conversation else before)
+            after = on_files_rewound(after, restored.undo.id)
+        await self._save(rewind_conversation(after, point.message) if conversation else after)
         return restored
 
-    async def undo_rewind(self, restored: Restored) -> Restored:
-        """Take back what a rewind did to the files.
+    async def undo_rewind(self) -> UndoneRewind:
+        """Take back what the last rewind did: to the files, and to a conversation that has not gone on since.
 
         Raises:
             SessionError: a turn is running.
+            UsageError: there is nothing to take back.
         """
         self._check_idle()
-        assert self._checkpoints is not None, "a rewind of files has checkpoints"
-        return await self._checkpoints.restore(restored.undo, label="Before taking a rewind back")
+        rewound, restored = self.run.rewound, None
+        conversation = can_restore_conversation(self.run)
+        if rewound is None or not (rewound.checkpoint or conversation):
+            raise UsageError("there is no rewind to take back", hint="/rewind goes back")
+        if rewound.checkpoint and self._checkpoints is not None:
+            label = "Before taking a rewind back"
+            restored = await self._checkpoints.restore(rewound.checkpoint, label=label)
+        await self._save(on_rewind_undone(self.run, restored.undo.id if restored else ""))
+        return UndoneRewind(files=restored, conversation=conversation)
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the model's tools."""
@@ -398,11 +436,12 @@ class Session:
     def _build_turns(self) -> TurnExecutor:
         turns = TurnExecutor(self._deps, self._toolset, self._patience, self._list_changed_files)
         turns.looks_ahead = self._hooks is None  # each may refuse a call until it is made
+        turns.shows_progress = True
         return turns
 
     async def diff_since_start(self) -> str:
         """Return what has changed in the files since the first message, as a diff."""
-        first = next((point.checkpoint for point in self.run.points if point.checkpoint), "")
+        first = find_first_checkpoint(self.run)
         if self._checkpoints is None or not first:
             return ""
         return await self._checkpoints.diff(await self._checkpoints.compare(first))
@@ -641,7 +680,7 @@ class Session:
             self._events.flush()
 
     async def _list_changed_files(self, run: RunState) -> Sequence[str]:
-        first = next((point.checkpoint for point in run.points if point.checkpoint), "")
+        first = find_first_checkpoint(run)
         if self._checkpoints is None or not first:
             return ()
         return [file.path for file in (await self._checkpoints.compare(first)).files]

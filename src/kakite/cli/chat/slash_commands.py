@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kakite.agent.run.state import RewindPoint, RunState
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.background_jobs import BackgroundJob
-    from kakite.agent.session.checkpoints import Restored
+    from kakite.agent.session.checkpoints import SkippedFile
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session
     from kakite.cli.chat.view import ChatView
@@ -101,7 +101,7 @@ COMMANDS = {
     "diff": ChatCommand("", "Show what has changed since the session began"),
     "commit": ChatCommand("[MESSAGE]", "Commit what has changed since the session began"),
     "rewind": ChatCommand("", "Go back to before one of your messages: files, conversation or both"),
-    "undo": ChatCommand("", "Take back what the last rewind did to the files"),
+    "undo": ChatCommand("", "Take back the last rewind"),
     "compact": ChatCommand("", "Shorten what the model is shown of the conversation"),
     "cost": ChatCommand("", "Show tokens, cost and time"),
     "context": ChatCommand("", "Show what fills the model's context"),
@@ -146,8 +146,6 @@ class ChatCommands:
     def __init__(self, terminal: ChatFront) -> None:
         self._terminal = terminal
         self._view = terminal.view
-        self._restored: Restored | None = None
-        """What the last rewind did to the files."""
         self._handlers: dict[str, Callable[[str], Awaitable[None]]] = {
             "help": self._help,
             "model": self._model,
@@ -174,10 +172,6 @@ class ChatCommands:
             "stop": self._stop,
             "quit": self._quit,
         }
-
-    def forget(self) -> None:
-        """Forget the session before: another one is open now."""
-        self._restored = None
 
     async def run(self, line: str) -> None:
         """Run a line that begins with a slash.
@@ -297,21 +291,22 @@ class ChatCommands:
             return
         typed = _find_typed(session.run, point)
         done = await session.rewind(point, files=answer in {"b", "f"}, conversation=answer in {"b", "c"})
-        self._restored = done
-        files = f" ({_count_files(done)}; /undo takes that back)" if done else ""
-        self._view.note(f"Back to before: {point.text}{files}")
-        for skipped in done.skipped if done else ():
-            self._view.warn(f"{skipped.path} stays as it is: {skipped.reason}")
+        count = f"{done.count_files()}; " if done else ""
+        self._view.note(f"Back to before: {escape_one_line(point.text)} ({count}/undo takes that back)")
+        self._warn_skipped(done.skipped if done else ())
         if answer != "f":
             self._terminal.add_draft(typed)
 
     async def _undo(self, _rest: str) -> None:
         session = await self._terminal.get_session()
-        if self._restored is None:
-            raise UsageError("there is no rewind to take back")
-        done = await session.undo_rewind(self._restored)
-        self._restored = done
-        self._view.note(f"Taken back: {_count_files(done)}. The conversation stays as it is.")
+        self._check_idle()
+        undone = await session.undo_rewind()
+        self._view.note(undone.describe())
+        self._warn_skipped(undone.skipped)
+
+    def _warn_skipped(self, skipped: Sequence[SkippedFile]) -> None:
+        for each in skipped:
+            self._view.warn(f"{escape_one_line(each.path)} stays as it is: {each.reason}")
 
     async def _choose_point(self, points: tuple[RewindPoint, ...]) -> RewindPoint | None:
         if not points:
@@ -334,34 +329,16 @@ class ChatCommands:
             self._view.note("There was nothing to shorten: the model is shown as much as before.")
 
     async def _cost(self, _rest: str) -> None:
-        session = await self._terminal.get_session()
-        usage, spent = session.run.usage, session.run.spent
-        cost = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
-        used, window = await session.count_context_tokens()
-        read = f"{usage.input_tokens:,} in ({usage.cache_read_tokens:,} cached)"
-        lines = (
-            f"requests   {usage.requests}",
-            f"tokens     {read}, {usage.output_tokens:,} out",
-            f"cost       {cost}",
-            f"at work    {spent.seconds:.0f} s, {spent.calls} calls",
-            f"context    {used:,} of {window:,} tokens",
-        )
-        for line in lines:
+        from kakite.agent.session.usage_report import format_cost
+
+        for line in await format_cost(await self._terminal.get_session()):
             self._view.note(line)
 
     async def _context(self, _rest: str) -> None:
-        session = await self._terminal.get_session()
-        parts, (used, window) = await session.describe_context(), await session.count_context_tokens()
-        rows = (
-            ("instructions", parts.instructions),
-            ("tools", parts.tools),
-            ("messages", parts.messages),
-            ("replies", parts.replies),
-            ("results", parts.results),
-        )
-        for name, tokens in rows:
-            self._view.note(f"{name:12} {tokens:9,}  {tokens * 100 // window:3} %")
-        self._view.note(f"{'in all':12} {used:9,}  {used * 100 // window:3} % of {window:,} tokens")
+        from kakite.agent.session.usage_report import format_context
+
+        for line in await format_context(await self._terminal.get_session()):
+            self._view.note(line)
 
     async def _tasks(self, rest: str) -> None:
         session = await self._terminal.get_session()
@@ -428,7 +405,7 @@ class ChatCommands:
         found = [
             (record, run)
             for record, run in list_sessions()
-            if is_session_of(run.task, here) and run.points and record.id != prepared.run.task.id
+            if is_session_of(run.task, here) and run.title and record.id != prepared.run.task.id
         ][:20]
         if not found:
             self._view.note("There is no other session of this folder.")
@@ -509,11 +486,6 @@ def _find_typed(run: RunState, point: RewindPoint) -> str:
 
     message = run.messages[point.message]
     return (message.shown or message.text) if isinstance(message, UserMessage) else point.text
-
-
-def _count_files(done: Restored) -> str:
-    count = len(done.changes.files)
-    return "1 file" if count == 1 else f"{count} files"
 
 
 def _resolve(folder: Path, name: str) -> Path:

@@ -34,7 +34,7 @@ def print_sessions(project: Path | None, *, as_json: bool) -> None:
     found = [
         (record, run)
         for record, run in list_sessions()
-        if run.points and (project is None or is_session_of(run.task, project))
+        if run.title and (project is None or is_session_of(run.task, project))
     ]
     if as_json:
         typer.echo(escape_control(json.dumps([_to_json(*each) for each in found], ensure_ascii=False)))

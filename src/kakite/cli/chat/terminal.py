@@ -251,7 +251,6 @@ class ChatTerminal:
             preparing = asyncio.create_task(asyncio.to_thread(make.prepare_other, self, show, stored, before))
             await preparing
         await self.close()
-        self._commands.forget()
         self.view.reset()
         self.view.begin("Loading")
         self._preparing = preparing

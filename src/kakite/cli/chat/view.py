@@ -42,6 +42,8 @@ MESSAGE_LINES = 8
 """Lines of a message of the person that are shown again once it is sent."""
 HISTORY_TURNS, HISTORY_LINES = 3, 30
 """Messages of a stored session, with what came of them, that are shown again, and lines of that."""
+OUTPUT_LINES = 3
+"""Lines of what a command has printed, below it while it runs."""
 WAITING_MESSAGES = 3
 """Messages that wait for the model's next step, of which the prompt shows the beginning."""
 _TAB = 4
@@ -141,6 +143,8 @@ class ChatView:
     _asked: set[str] = field(default_factory=set[str])
     """The calls whose question has shown what they change."""
     _text: MarkdownStream = field(default_factory=MarkdownStream)
+    _output: str = ""
+    """The end of what the command prints that runs now."""
     _streamed: bool = False
     _has_gap: bool = False
     """Whether the last line that was shown is empty."""
@@ -160,8 +164,8 @@ class ChatView:
                 self._show_result(event)
             case events.TurnEnded():
                 self._end_turn(event)
-            case events.ToolCallEvent():
-                self._begin_call(event)
+            case events.ToolCallEvent() | events.ToolCallOutput():
+                self._show_call(event)
             case events.PreparationStarted(what=what):
                 self.begin(_PREPARING.get(what, what))
             case events.ModelRequestStarted():
@@ -322,7 +326,13 @@ class ChatView:
             seconds = int(time.monotonic() - self.since)
             took = f"  {seconds} s" if seconds else ""
             lines.append(_cut(f"● {self.doing}", room - len(took)) + took)
+            lines += self._format_output_tail(room)
         return "\n".join(lines)
+
+    def _format_output_tail(self, room: int) -> list[str]:
+        """Return the last lines that the command has printed, each in one row."""
+        shown = escape_control(self._output).expandtabs(_TAB).rstrip().split("\n")
+        return [_cut(f"  {line}", room) for line in shown[-OUTPUT_LINES:] if line.strip()]
 
     @property
     def is_thinking(self) -> bool:
@@ -343,6 +353,7 @@ class ChatView:
     def begin(self, what: str) -> None:
         """Note what is under way."""
         self.doing, self.since = escape_one_line(what), time.monotonic()
+        self._output = ""
 
     def _print(self, content: RenderableType) -> None:
         # In plain mode the terminal itself breaks lines: a reader of screens then knows one from two.
@@ -400,7 +411,10 @@ class ChatView:
             self.show_markdown(text)
         self.doing = ""
 
-    def _begin_call(self, event: events.ToolCallEvent) -> None:
+    def _show_call(self, event: events.ToolCallEvent | events.ToolCallOutput) -> None:
+        if isinstance(event, events.ToolCallOutput):
+            self._output = event.text
+            return
         self.begin(describe_call(event))
         if self.plain:
             self.note(f"Working: {self.doing}")

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kakite.edit.matching.confusables import BLANKS
-from kakite.edit.rewrite.context_lines import EnclosingLine, push_line
+from kakite.edit.rewrite.context_lines import EnclosingLine, find_context, push_line
 from kakite.edit.rewrite.indent_shift import get_column, is_comment
 from kakite.edit.rewrite.line_syntax import (
     ASSIGNS,
@@ -41,11 +41,14 @@ from kakite.edit.rewrite.line_syntax import (
     strip_quoted,
 )
 from kakite.edit.rewrite.literals import find_literals
+from kakite.edit.source_text import LINE_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from kakite.edit.matching.location import MatchLocation
     from kakite.edit.rewrite.context_lines import LinesAbove
+    from kakite.edit.text_index import IndexedText
 
 
 _LOOKED_AT = 1000
@@ -99,6 +102,21 @@ _LEFT_OPEN = re.compile(
 """Tags of HTML that need no closing one."""
 _TEXT_OF_TAG = re.compile(r"<[A-Za-z][\w:.-]*(?:\s[^<>]*)?>[^<]*[^<>\s]$")
 """A tag that opens, and the first line of its text."""
+
+
+def can_fit(view: IndexedText, place: MatchLocation, lines: Sequence[str], of: str) -> bool:
+    """Tell whether lines can stand in place of ``of``."""
+    context = find_context(view, place)
+    *blank, below = context.below
+    return can_stand(context.above, [*_append_rest(lines, view.text, place), *blank], below, of=of)
+
+
+def _append_rest(lines: Sequence[str], text: str, place: MatchLocation) -> Sequence[str]:
+    """Return the lines with what stands behind the place on its last line."""
+    if not place.ends_inside:
+        return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+    behind = LINE_END.search(text, place.end)
+    return [*lines[:-1], lines[-1] + text[place.end : behind.start() if behind else len(text)]]
 
 
 def can_stand(above: LinesAbove, lines: Sequence[str], below: str, *, of: str) -> bool:

@@ -44,6 +44,11 @@ def get_column(line: str) -> int:
     return measure_width(split_indent(line)[0])
 
 
+def get_prefix(indent: str, column: int) -> str:
+    """Return the start of an indentation that takes some columns, or more if a tab does."""
+    return next((indent[:end] for end in range(len(indent)) if measure_width(indent[:end]) >= column), indent)
+
+
 def is_comment(line: str) -> bool:
     """Tell whether a line begins like a comment in one of the usual languages."""
     return bool(_COMMENT.match(line.lstrip(BLANKS)))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.rewrite.context_lines import find_context
-from kakite.edit.rewrite.indent_checker import can_stand
+from kakite.edit.rewrite.first_line import find_shown_first, is_natural, restore_first_indent
+from kakite.edit.rewrite.indent_checker import can_fit, can_stand
 from kakite.edit.rewrite.indent_shift import get_column, is_comment, split_indent
 from kakite.edit.rewrite.line_syntax import (
     ASSIGNS,
@@ -33,7 +34,7 @@ from kakite.edit.rewrite.line_syntax import (
     strip_quoted,
 )
 from kakite.edit.rewrite.literals import find_literals
-from kakite.edit.source_text import LINE_END, split_lines
+from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -84,17 +85,24 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
     None if REPLACE goes behind the indentation as it was sent: unless its lines cannot stand at the columns
     that they have then, and can in another reading.
     """
-    lines = split_lines(text)
-    if lines[0][:1].strip(BLANKS) and not any(line.strip(BLANKS) for line in lines[1:]):
-        return None
+    lines, sent = split_lines(text), split_lines(search.text)
+    is_shown = not place.ends_inside and bool(find_shown_first(sent, lines))
+    is_alone = lines[0][:1].strip(BLANKS) and not any(line.strip(BLANKS) for line in lines[1:])
     begins_blank = bool(lines[0]) and not lines[0].strip(BLANKS)
-    if not search.text.strip() or begins_blank or _is_cut_in_indentation(search):
+    if (
+        not search.text.strip()
+        or begins_blank
+        or _is_cut_in_indentation(search)
+        or (is_alone and not is_shown)
+    ):
         return None
+    if is_shown:
+        return "\n".join(restore_first_indent(view, place, sent, lines, place.missing) or lines)
     if _has_indent_of_file(view, place, search, lines):
         return "\n".join(lines)
     if _is_blank_lost(place, search, lines):
-        sent, of = search.lines[0], place.missing + search.lines[0]
-        return "\n".join(of if line == sent else line for line in lines)
+        of = place.missing + sent[0]
+        return "\n".join(of if line == sent[0] else line for line in lines)
     if len(search.solid[0]) == 1 and _goes_on_comment(lines):
         return "\n".join(place.missing + line if line.strip(BLANKS) else line for line in lines)
     if lines[0] == search.lines[0] and _ends_comment(view, place, lines[0]):
@@ -138,19 +146,29 @@ def _choose_reading(
         return None if get_column(end) == get_column(literal[0]) else readings[-1]
     if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
-    if not _is_relative(search, lines) and can_fit(view, place, literal, of):
-        return None
-    if is_whole and lines[0] == of:
-        return lines  # its first line is the file's to the letter
+    is_first_there = is_whole and lines[0] == of  # it is the file's to the letter
+    if is_first_there and (_is_relative(search, lines) or not can_fit(view, place, literal, of)):
+        return lines
+    return _choose_by_fit(view, place, search, lines, readings)
+
+
+def _choose_by_fit(
+    view: IndexedText, place: MatchLocation, search: TextBlock, lines: list[str], readings: list[list[str]]
+) -> list[str] | None:
+    """Return the lines that can stand where they would; None if the literal ones can, or several."""
+    sent = split_lines(search.text)
+    of, literal = place.missing + sent[0], [place.missing + lines[0], *lines[1:]]
     fitting = [reading for reading in readings if can_fit(view, place, reading, of)]
-    others = [] if fitting or not _quotes_file(search, of, lines) else [lines]
-    fitting += [reading for reading in others if can_fit(view, place, reading, of)]
-    return fitting[0] if len(fitting) == 1 else None
-
-
-def _quotes_file(search: TextBlock, of: str, lines: Sequence[str]) -> bool:
-    """Tell whether REPLACE has the one line of SEARCH below new ones, with its indentation in the file."""
-    return len(search.solid[0]) == 1 and lines[0] != of and of in lines[1:]
+    is_quoted = of in lines[1:] and lines[0] != of
+    if not _is_relative(search, lines) and can_fit(view, place, literal, of):
+        if not is_quoted or is_natural(literal):
+            return None
+        fitting = fitting and [*fitting, literal]
+    if fitting or not is_quoted:
+        return fitting[0] if len(fitting) == 1 else None
+    if lines[0][:1] in BLANKS:  # all are the file's
+        return lines if can_fit(view, place, lines, of) else None
+    return restore_first_indent(view, place, sent, lines, place.missing)
 
 
 def _move_with_part(
@@ -161,21 +179,32 @@ def _move_with_part(
     None unless new ones below it would else stand at a column that no block around has, or SEARCH beside
     the line that is put around it.
     """
-    indent, body = split_indent(search.lines[0])
+    indent = split_indent(search.lines[0])[0]
     further = [line for line in lines[1:] if line.strip(BLANKS)]
-    is_part = bool(indent) and bool(further) and len(search.solid[0]) == 1
-    if not is_part or not all(line.startswith(indent) for line in (lines[0], *further)):
+    if not indent or not further or len(search.solid[0]) > 1:
         return None
-    column, first = get_column(search.lines[0]), get_column(lines[0])
-    is_flat = begins_block(lines[0]) and any(
-        split_indent(line)[1] == body and first < get_column(line) <= get_column(place.missing + lines[0])
-        for line in further
+    is_inner = all(line.startswith(indent) for line in (lines[0], *further))
+    column, first, is_sent = get_column(search.lines[0]), get_column(lines[0]), lines[0] == search.lines[0]
+    is_flat = begins_block(lines[0]) and first < get_column(further[0]) <= get_column(
+        place.missing + lines[0]
     )
-    columns = {row.column for row in find_context(view, place).above.enclosing}
-    is_nowhere = lines[0] == search.lines[0] and get_column(further[0]) == column and column not in columns
-    if not (is_flat or is_nowhere):
+    outer = {row.column for row in find_context(view, place).above.enclosing}
+    is_nowhere = is_inner and get_column(further[0]) == column and column not in outer
+    if is_sent and not (is_flat or is_nowhere):
+        columns = _collect_columns(view, place)
+        moved = {get_column(place.missing + line) for line in further}
+        is_nowhere = columns >= moved and not columns.issuperset(map(get_column, further))
+    if not ((is_inner and is_flat) or (is_sent and is_nowhere)):
         return None
     return [place.missing + line if line.strip(BLANKS) else line for line in lines]
+
+
+def _collect_columns(view: IndexedText, place: MatchLocation) -> set[int]:
+    """Return the columns of the lines around a place, as far as the next one below."""
+    context = find_context(view, place)
+    there = view.text[place.start - len(place.missing) : place.end]
+    around = (*context.above.iter_upwards(), *split_lines(there), *context.below)
+    return {get_column(line) for line in around if line.strip(BLANKS)}
 
 
 def _find_reading_that_keeps(
@@ -463,8 +492,7 @@ def _list_readings(place: MatchLocation, search: TextBlock, lines: Sequence[str]
     """Yield what REPLACE may mean, other than lines of the file but for the first indentation."""
     missing, first = place.missing, split_lines(search.text)[0]
     is_one = len(search.solid[0]) == 1
-    is_there = not is_one and lines[0] != first and missing + first in lines[1:]
-    if is_there or (lines[0].startswith(missing) and not first.startswith(missing)):
+    if lines[0].startswith(missing) and not first.startswith(missing):
         yield list(lines)  # SEARCH alone lost the indentation
     if is_one:  # further lines of SEARCH show the columns that are meant
         *above, last = [missing + line if line.strip(BLANKS) else line for line in lines]
@@ -473,21 +501,6 @@ def _list_readings(place: MatchLocation, search: TextBlock, lines: Sequence[str]
     elif first in lines[1:]:  # what comes before the first line of SEARCH is indented as that is
         last = lines.index(first)
         yield [missing + line if line and at <= last else line for at, line in enumerate(lines)]
-
-
-def can_fit(view: IndexedText, place: MatchLocation, lines: Sequence[str], of: str) -> bool:
-    """Tell whether lines can stand in place of ``of``."""
-    context = find_context(view, place)
-    *blank, below = context.below
-    return can_stand(context.above, [*_append_rest(lines, view.text, place), *blank], below, of=of)
-
-
-def _append_rest(lines: Sequence[str], text: str, place: MatchLocation) -> Sequence[str]:
-    """Return the lines with what stands behind the place on its last line."""
-    if not place.ends_inside:
-        return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
-    behind = LINE_END.search(text, place.end)
-    return [*lines[:-1], lines[-1] + text[place.end : behind.start() if behind else len(text)]]
 
 
 def find_indent_source(

@@ -27,12 +27,10 @@ from kakite.edit.matching.confusables import BLANKS, fold_confusables, normalize
 from kakite.edit.matching.exact import is_inside_word
 from kakite.edit.matching.location import TextBlock
 from kakite.edit.rewrite.context_lines import find_context
+from kakite.edit.rewrite.first_line import is_natural, restore_first_indent
+from kakite.edit.rewrite.indent_checker import can_fit
 from kakite.edit.rewrite.indent_shift import IndentShift, get_column, is_comment, split_indent
-from kakite.edit.rewrite.indentation import (
-    can_fit,
-    find_indent_source,
-    read_whole,
-)
+from kakite.edit.rewrite.indentation import find_indent_source, read_whole
 from kakite.edit.rewrite.line_syntax import CLOSER, begins_block, can_continue_deeper
 from kakite.edit.rewrite.literals import find_literals
 from kakite.edit.rewrite.typography import Typography, build_plain_sign, make_half_width, restore_blanks
@@ -447,6 +445,8 @@ def _move_fragment(
     if read is not None:
         return split_lines(read)
     literal = [blanks + new[0], *new[1:]]
+    if blanks + sent in new[1:] and new[0] != sent and not is_natural(literal):
+        return AmbiguousReplacementError(new[0])
     first, *further = [line for line in literal if line.strip(BLANKS)]
     is_beside = further and get_column(new[0]) < get_column(further[0]) <= get_column(first)
     if (is_beside and begins_block(first)) or any(get_column(line) < get_column(first) for line in further):
@@ -491,24 +491,14 @@ def _move_first(
     of = lost + sent[0]
     if split_indent(new[0])[0] == split_indent(of)[0]:  # new ones above it have lost nothing
         return [of if line == sent[0] else line for line in new]
-    if shown := _find_shown_first(sent, new):
-        return [shown, *new[1:]]
-    moved = [lost + new[0], *new[1:]]
-    fits = can_fit(view, place, moved, of)
-    if split_indent(new[0])[0] != split_indent(sent[0])[0] or _has_lost_more(sent, new, of, fits=fits):
+    restored = restore_first_indent(view, place, sent, new, lost)
+    if restored is None or split_indent(new[0])[0] != split_indent(sent[0])[0]:
         return AmbiguousReplacementError(new[0])
-    has_whole = of in new[1:] and new[0] != sent[0]
-    return list(new) if has_whole and not fits and can_fit(view, place, new, of) else moved
-
-
-def _find_shown_first(sent: Sequence[str], new: Sequence[str]) -> str:
-    """Return the line of SEARCH that REPLACE begins with but for its blanks, if what comes below is SEARCH's,
-    too; empty if there is none.
-    """
-    second = next((line for line in new[1:] if line.strip(BLANKS)), "")
-    if new[0] == sent[0] or second not in sent[1:]:
-        return ""
-    return next((line for line in sent[1:] if split_indent(line)[1] == new[0]), "")
+    if restored[0] == lost + new[0] and _has_lost_more(
+        sent, new, of, fits=can_fit(view, place, restored, of)
+    ):
+        return AmbiguousReplacementError(new[0])
+    return restored
 
 
 def _has_lost_more(sent: Sequence[str], new: Sequence[str], of: str, *, fits: bool) -> bool:
@@ -536,12 +526,16 @@ def _restore_characters(
     A line that comes in place of another gets those of that one, and all lines plain ones for typographic
     ones: who quotes a comment's dash as a minus means a minus in the code below it.
     """
-    if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
+    if not place.mask & (LOOK_ALIKES | INNER_BLANKS | TRAILING_BLANKS):
         return new
     rows = {at: number for at, number in enumerate(place.pairs) if number is not None}
     pairs = list(zip(search.lines.pick(rows), view.lines.pick(rows.values()), strict=True))
-    form = _find_form([file for _, file in pairs])
     changed = [step for step in steps if step.kind == "change"]
+    kept = _find_moved_lines(pairs, changed, new)
+    written = [kept.get(at, line) for at, line in enumerate(new)]
+    if not place.mask & (LOOK_ALIKES | INNER_BLANKS):
+        return written
+    form = _find_form([file for _, file in pairs])
     lines = {
         at: normalize(form, new[at]) if form else new[at]
         for step in changed
@@ -551,13 +545,9 @@ def _restore_characters(
     used = "".join(char for char in set("".join(lines.values())) if char.isascii() or char not in view.text)
     table = _build_character_table(pairs, used)
     plain = {one: other for one, other in table.items() if not one.isascii() and one != _DOTS}
-    bodies = _map_bodies(pairs)
-    written = list(new)
     for step in changed:
         for at in range(step.new_start, step.new_end):
-            indent, body = split_indent(new[at])
-            if there := bodies.get(body.rstrip(BLANKS)):  # only moved: it keeps what the text has
-                written[at] = indent + there
+            if at in kept:
                 continue
             row = step.old_start + at - step.new_start
             number = place.pairs[row] if row < step.old_end else None
@@ -579,12 +569,19 @@ def _restore_characters(
     return written
 
 
-def _map_bodies(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return what the text has for a line of SEARCH, without indentation, where that is one."""
+def _find_moved_lines(
+    pairs: Sequence[tuple[str, str]], changed: Iterable[AlignOp], new: Sequence[str]
+) -> dict[int, str]:
+    """Return the new lines that are lines of SEARCH in another place, as the text has them but for their
+    indentation.
+    """
     found: dict[str, set[str]] = {}
     for sent, file in pairs:
-        found.setdefault(sent.strip(BLANKS), set()).add(split_indent(file)[1])
-    return {sent: next(iter(files)) for sent, files in found.items() if sent and len(files) == 1}
+        found.setdefault(split_indent(sent)[1], set()).add(split_indent(file)[1])
+    bodies = {sent: next(iter(files)) for sent, files in found.items() if sent and len(files) == 1}
+    parts = ((at, split_indent(new[at])) for step in changed for at in range(step.new_start, step.new_end))
+    known = ((at, indent, bodies.get(body)) for at, (indent, body) in parts)
+    return {at: indent + body for at, indent, body in known if body}
 
 
 def _find_form(lines: Sequence[str]) -> Literal["NFC", "NFD"] | None:

@@ -33,7 +33,8 @@ def unwrap_replacement(
     """
     begin = edit.replace.lstrip(BLANKS)[:3]
     is_marked = begin in {"```", "~~~"} or begin[:1].isdigit()
-    if not is_marked and not f"\n{edit.replace}".count("\n+"):
+    text = f"\n{edit.replace}"
+    if not is_marked and "\n+" not in text and "\n-" not in text:
         return None
     replace = TextBlock.of(edit.replace)
     bare = (
@@ -74,10 +75,15 @@ def _can_have_fences(view: IndexedText, inside: Sequence[str], mark: str) -> boo
 def _strip_signs(search: TextBlock, replace: TextBlock) -> Sequence[str] | None:
     """Return what REPLACE makes of SEARCH if it is a diff of it: its lines, kept or gone, and new ones."""
     lines = replace.lines[1:] if replace.lines[0].startswith("@@") else replace.lines
-    if not any(line.startswith("+") for line in lines) or any(line[:1] not in "+- " for line in lines):
+    signs = {line[:1] for line in lines if line.strip(BLANKS)}
+    if not signs <= {"+", "-", " "} or not ("+" in signs or signs == {"-", " "}):
         return None
-    old = [line[1:] for line in lines if not line.startswith("+")]
-    return [line[1:] for line in lines if not line.startswith("-")] if old == [*search.lines] else None
+    old = [line[1:].rstrip(BLANKS) for line in lines if not line.startswith("+")]
+    if old != [line.rstrip(BLANKS) for line in search.lines]:
+        return None
+    rest = iter(search.lines)
+    marked = [(line[:1], line[1:] if line.startswith("+") else next(rest)) for line in lines]
+    return [line for sign, line in marked if sign != "-"]
 
 
 _LOOKED_AT = 200

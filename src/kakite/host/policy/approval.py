@@ -25,10 +25,11 @@ from kakite.host.policy.approver import (
     DenyingApprover,
     RememberScope,
 )
-from kakite.host.policy.matchers import PathContext, suggest_command_prefix
+from kakite.host.policy.matchers import PathContext, suggest_chain_prefix, suggest_command_prefix
 from kakite.host.policy.rules import (
     MODES,
     READ_ONLY_RULES,
+    RUN_COMMAND_TOOL,
     Decision,
     Mode,
     PolicyDecision,
@@ -128,7 +129,6 @@ class TaintTracker:
         self._weighed[tool] = max(mark, self._weighed.get(tool, 0))
 
 
-RUN_COMMAND_TOOL = "run_command"
 """A server's own name for a tool that runs the command in its argument ``command``."""
 
 SET_WORKSPACE_TOOL = "set_workspace"
@@ -667,7 +667,8 @@ class ApprovedToolset:
         rule = make_exact_rule("allow", subject.server, subject.tool or call.name)
         if (subject.tool or call.name) != RUN_COMMAND_TOOL:
             return rule
-        prefix = suggest_command_prefix(call.arguments.get("command"))
+        command = call.arguments.get("command")
+        prefix = suggest_command_prefix(command) or suggest_chain_prefix(command)
         return None if prefix is None else replace(rule, arguments={"command": prefix})
 
     def _save_rule(self, asked: _PendingCall, rule: Rule) -> bool:

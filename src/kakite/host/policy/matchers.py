@@ -59,13 +59,21 @@ class CommandPrefix:
     """
 
     words: str
+    others: tuple[str, ...] = ()
+    """Or with the words of one of these."""
 
     def __post_init__(self) -> None:
-        if not is_rule(self.words):
-            raise UsageError(
-                f"`{self.words}` is not the beginning of a command",
-                hint="write the words that it begins with",
-            )
+        for words in self.beginnings:
+            if not is_rule(words):
+                raise UsageError(
+                    f"`{words}` is not the beginning of a command",
+                    hint="write the words that it begins with",
+                )
+
+    @property
+    def beginnings(self) -> tuple[str, ...]:
+        """All of them."""
+        return (self.words, *self.others)
 
 
 ArgumentMatcher = str | PathGlob | CommandPrefix
@@ -123,6 +131,84 @@ def suggest_command_prefix(value: object) -> CommandPrefix | None:
     words = _choose_prefix(commands[0])
     prefix = CommandPrefix(" ".join(shlex.quote(_GLOB_SIGNS.sub(r"[\g<0>]", word)) for word in words))
     return prefix if _match_single_command(value, prefix) is MatchResult.YES else None
+
+
+def suggest_chain_prefix(value: object) -> CommandPrefix | None:
+    """Return the beginnings that a rule for the commands of this plain chain names; None where one is unsafe.
+
+    ``pytest -q && git diff a`` gives ``pytest`` and ``git diff``.
+    """
+    beginnings: list[str] = []
+    for part in split_chain(value) or ():
+        prefix = suggest_command_prefix(part)
+        # What reads its orders from the command before it would be let go with any.
+        if prefix is None or _reads_orders(_split_words(part)):
+            return None
+        beginnings.append(prefix.words)
+    first, *others = dict.fromkeys(beginnings) or [""]
+    return CommandPrefix(first, tuple(others)) if first else None
+
+
+def _reads_orders(argv: list[str]) -> bool:
+    return _is_doubtful(argv) or (
+        len(argv) == 1 and _WHOLE_COMMAND.fullmatch(_get_program_name(argv[0])) is not None
+    )
+
+
+def split_chain(value: object) -> list[str] | None:
+    """Return each command of a line that only runs plain ones, joined by ``&&``, ``||``, ``;`` or ``|``.
+
+    None: it is one command, or more than that. One that changes what the shell makes of those after it,
+    except by its folder, makes the line no plain one.
+    """
+    if not isinstance(value, str) or not value.isascii() or "|&" in value:
+        return None
+    commands = _parse_commands(value)
+    if commands is None or not 2 <= len(commands) <= _MAX_CHAIN or any(map(_changes_shell, commands)):
+        return None
+    return [shlex.join(argv) for argv in commands]
+
+
+def _changes_shell(argv: list[str]) -> bool:
+    return argv[0] in _SHELL_CHANGERS or (argv[0] == "printf" and argv[1:2] == ["-v"])
+
+
+_MAX_CHAIN = 16  # commands of a line
+_SHELL_CHANGERS = frozenset(
+    (
+        "alias",
+        "bind",
+        "builtin",
+        "command",
+        "declare",
+        "enable",
+        "eval",
+        "exec",
+        "export",
+        "fc",
+        "getopts",
+        "hash",
+        "let",
+        "local",
+        "mapfile",
+        "read",
+        "readarray",
+        "readonly",
+        "set",
+        "shift",
+        "shopt",
+        "source",
+        "trap",
+        "typeset",
+        "ulimit",
+        "umask",
+        "unalias",
+        "unset",
+        ".",
+        "[[",
+    )
+)
+"""Commands of a shell itself that change what it makes of those after them."""
 
 
 def _choose_prefix(argv: list[str]) -> list[str]:
@@ -473,7 +559,10 @@ _MAX_OPTIONS = 50  # groups of options that are looked through
 
 
 def _has_prefix(argv: list[str], wanted: CommandPrefix, *, bare: bool) -> bool:
-    rule = _split_words(wanted.words)
+    return any(_begins_with(argv, _split_words(words), bare=bare) for words in wanted.beginnings)
+
+
+def _begins_with(argv: list[str], rule: list[str], *, bare: bool) -> bool:
     words = [_get_program_name(argv[0]), *argv[1:]] if bare and "/" not in rule[0] else argv
     places = _expand_globstars(rule, {0})
     for word in words:

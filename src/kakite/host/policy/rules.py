@@ -24,10 +24,13 @@ from kakite.host.policy.matchers import (
     PathGlob,
     match_all,
     match_any,
+    split_chain,
 )
 from kakite.host.resource_uris import READ_OPERATION, has_parent_segment
 from kakite.tools.arguments import suggest_name
 from kakite.tools.toolset import Effect, JsonObject, Tool, ToolCall
+
+RUN_COMMAND_TOOL = "run_command"
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -211,7 +214,7 @@ def evaluate_rules(
     A rule that denies wins wherever it stands; else the first that matches; without one: ask. Where a rule
     that denies cannot be judged, nothing is allowed without a question, and it is this rule that asks. So a
     further rule that denies never allows more, and only the order among those that allow and those that ask
-    counts.
+    counts. A plain chain of commands of which no rule speaks is allowed if each command alone is.
     """
     about = subject or identify_tool(call, None)
     doubted: Rule | None = None
@@ -223,7 +226,26 @@ def evaluate_rules(
     first = next((rule for rule in rules if rule.decision != "deny" and rule.match(call, about)), None)
     if doubted is not None:
         return PolicyDecision(decision="ask", rule=doubted)
+    if first is None and (allowing := _find_chain_allow(rules, call, about)):
+        return PolicyDecision(decision="allow", rule=allowing)
     return PolicyDecision(decision=first.decision if first else "ask", rule=first)
+
+
+def _find_chain_allow(rules: Sequence[Rule], call: ToolCall, subject: ToolIdentity) -> Rule | None:
+    """Return a rule that allows a command of a chain, where others allow all the rest of them.
+
+    It is one of those that hold the least after text from outside.
+    """
+    if (subject.tool or call.name) != RUN_COMMAND_TOOL:
+        return None
+    allowing: list[Rule] = []
+    for part in split_chain(call.arguments.get("command")) or ():
+        alone = replace(call, arguments={**call.arguments, "command": part})
+        verdict = evaluate_rules(rules, alone, subject)
+        if verdict.decision != "allow" or verdict.rule is None:
+            return None
+        allowing.append(verdict.rule)
+    return min(allowing, key=lambda rule: get_args(AfterOutside).index(rule.after_outside), default=None)
 
 
 def find_matching_allows(
@@ -287,7 +309,7 @@ def parse_rule(given: object) -> Rule:
     """Return the rule that a configuration or a person wrote.
 
     ``{"allow" | "ask" | "deny": GLOB, "server"?, "arguments"?, "at_most"?, "after_outside"?}``; of an
-    argument: a text (a glob), ``{"path": GLOB}`` or ``{"begins": WORDS}``.
+    argument: a text (a glob), ``{"path": GLOB}``, ``{"begins": WORDS}`` or a list of such words.
 
     Raises:
         UsageError: it is no such thing; the message names what is wrong, the hint the nearest known name.
@@ -343,7 +365,7 @@ def describe_scope(rule: Rule) -> str:
     what = ", ".join(_describe_argument(name, matcher) for name, matcher in rule.arguments.items())
     command = rule.arguments.get("command")
     if isinstance(command, CommandPrefix) and len(rule.arguments) == 1:
-        what = f"{command.words} …"
+        what = _describe_beginnings(command)
     else:
         what = f"{_unescape(rule.tool)} with {what or 'any arguments'}"
     return f"{what} of {rule.server} in this project" if rule.server else f"{what} in this project"
@@ -353,12 +375,16 @@ def _describe_argument(name: str, matcher: ArgumentMatcher) -> str:
     match matcher:
         case PathGlob(glob):
             return f"the path {json.dumps(_unescape(glob), ensure_ascii=False)}"
-        case CommandPrefix(words):
-            return f"{name}: {words} …"
+        case CommandPrefix():
+            return f"{name}: {_describe_beginnings(matcher)}"
         case str():
             return f"{name} = {json.dumps(_unescape(matcher), ensure_ascii=False)}"
         case _:
             assert_never(matcher)
+
+
+def _describe_beginnings(prefix: CommandPrefix) -> str:
+    return " and ".join(f"{words} …" for words in prefix.beginnings)
 
 
 def list_narrower_rules(rule: Rule, call: ToolCall, subject: ToolIdentity) -> tuple[Rule, ...]:
@@ -413,6 +439,8 @@ def _parse_matcher(name: str, given: object) -> ArgumentMatcher:
             return PathGlob(glob)
         case [("begins", str(words))]:
             return CommandPrefix(words)
+        case [("begins", [str(first), *others])] if all(isinstance(each, str) for each in others):
+            return CommandPrefix(first, tuple(others))
         case _:
             raise UsageError(
                 f"nothing can be asked of the argument `{name[:100]}` in this way",
@@ -420,12 +448,12 @@ def _parse_matcher(name: str, given: object) -> ArgumentMatcher:
             )
 
 
-def _serialize_matcher(predicate: ArgumentMatcher) -> str | dict[str, str]:
+def _serialize_matcher(predicate: ArgumentMatcher) -> str | dict[str, str | list[str]]:
     match predicate:
         case PathGlob(glob):
             return {"path": glob}
-        case CommandPrefix(words):
-            return {"begins": words}
+        case CommandPrefix(words, others):
+            return {"begins": [words, *others] if others else words}
         case str():
             return predicate
 

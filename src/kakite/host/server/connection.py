@@ -23,6 +23,7 @@ import httpx2
 import mcp_types as mcp
 from mcp import Client, MCPError
 from mcp.client.session import MessageHandlerFnT
+from mcp.shared.dispatcher import ProgressFnT
 
 import kakite
 from kakite.errors import ExternalError
@@ -30,7 +31,7 @@ from kakite.host.clean_text import clean, clean_and_redact, clean_tool
 from kakite.host.config.model import HttpServer, ServerEntry, StdioServer
 from kakite.host.convert import to_meta, to_result, to_tool
 from kakite.host.server.client_features import Callbacks
-from kakite.host.server.tools import iter_tools, make_refused_result
+from kakite.host.server.tools import MAX_MESSAGE_CHARS, iter_tools, make_refused_result
 from kakite.host.server.transport import (
     TransportState,
     open_http_streams,
@@ -46,6 +47,7 @@ from kakite.redaction import (
     is_secret_flag_value,
     is_secret_name,
 )
+from kakite.tools.call_context import current_call
 from kakite.tools.toolset import Tool, ToolCall, ToolResult
 
 log = logging.getLogger(__name__)
@@ -211,10 +213,17 @@ class ServerToolset:
         return self._tools
 
     async def call(self, call: ToolCall, *, within: float = CALL_TIMEOUT) -> ToolResult:
-        """Call a tool. A server that died or is silent gives an error result with the tail of its stderr."""
+        """Call a tool. A server that died or is silent gives an error result with the tail of its stderr.
+
+        Its progress is told to whoever listens to what the caller does, without control characters.
+        """
         try:
             result = await self._client.call_tool(
-                call.name, call.arguments, read_timeout_seconds=within, meta=to_meta(call)
+                call.name,
+                call.arguments,
+                read_timeout_seconds=within,
+                progress_callback=self._build_progress_callback(),
+                meta=to_meta(call),
             )
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             self._silent = isinstance(error, MCPError) and error.code == mcp.REQUEST_TIMEOUT
@@ -224,6 +233,16 @@ class ServerToolset:
         except (ValueError, RuntimeError) as error:  # no result of the protocol
             return make_refused_result(call, self._redaction.redact(str(error)))
         return to_result(result)
+
+    def _build_progress_callback(self) -> ProgressFnT | None:
+        on_progress = current_call().on_progress
+        if on_progress is None:
+            return None
+
+        async def handle_progress(progress: float, total: float | None, message: str | None) -> None:
+            on_progress(progress, total, clean(self._redaction.redact(message or ""), MAX_MESSAGE_CHARS))
+
+        return handle_progress
 
     def _get_failure_hint(self, reason: str) -> str:
         told = clean(self._redaction.redact(reason), SAID)

@@ -43,6 +43,32 @@ def decode_output(output: bytes, dropped: int, where: str) -> str:
     return f"{_end_line(_decode(head))}\n… {dropped:,} bytes left out{where} …\n{_decode(tail)}"
 
 
+TAIL_BYTES = 1500
+"""Bytes of what a command has printed that are shown while it runs."""
+
+
+class OutputTail:
+    """The end of what a command prints, for whoever watches it."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        """Bytes, of both streams."""
+        self._kept = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece."""
+        self.received += len(data)
+        self._kept += data[-TAIL_BYTES:]
+        del self._kept[:-TAIL_BYTES]
+
+    def get_text(self) -> str:
+        """Return its whole lines, or what there is of one; of a line that was drawn again the last state."""
+        kept = bytes(self._kept)
+        whole = kept if self.received == len(kept) else _cut_first_line(kept)
+        lines = _decode(whole).replace("\r\n", "\n").split("\n")
+        return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandAnswer:
     """An answer about a command, as it was read back."""

@@ -25,13 +25,14 @@ from kakite.processes import (
     run,
 )
 from kakite.tools.arguments import ToolError
-from kakite.tools.call_context import ask_user
+from kakite.tools.call_context import ask_user, current_call
 from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.scope import Scope, is_binary
 from kakite.tools.shell.background_jobs import Jobs
 from kakite.tools.shell.command_output import (
     OUTPUT_SHOWN,
     STDERR,
+    OutputTail,
     decode_output,
     format_command_output,
     format_seconds,
@@ -185,8 +186,13 @@ async def _run(scope: Scope, launch: ProcessSpec, timeout: int, root: int) -> To
         "stderr": OverflowFile(root, "stderr", OUTPUT_SHOWN),
     }
 
+    tail, on_progress = OutputTail(), current_call().on_progress
+
     def handle_output(stream: Stream, data: bytes) -> None:
         spills[stream].write(data)
+        if on_progress:
+            tail.feed(data)
+            on_progress(tail.received, None, tail.get_text())
 
     before = await asyncio.to_thread(read_limit_counts)
     contents = await asyncio.to_thread(read_seen_contents, scope)

@@ -1,0 +1,100 @@
+"""What a rewind makes of a session's state, and how that is undone. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kakite.agent.run.prompt import load_prompt
+from kakite.agent.run.state import RewoundConversation, RewoundState, RunState
+
+
+def find_first_checkpoint(run: RunState) -> str:
+    """Return the id of the checkpoint from before a session's first message; empty: there is none."""
+    return run.first_checkpoint or next((point.checkpoint for point in run.points if point.checkpoint), "")
+
+
+def on_rewind_started(run: RunState, text: str) -> RunState:
+    """Note that files are being brought back: stored before the first one, so that a crash is told."""
+    return replace(run, notes=(*run.notes, load_prompt("rewinding").format(text=text).strip()))
+
+
+def on_files_rewound(run: RunState, checkpoint: str) -> RunState:
+    """Note the checkpoint of the files from before they were brought back."""
+    return replace(run, rewound=replace(_get_rewound(run), checkpoint=checkpoint))
+
+
+def rewind_conversation(run: RunState, message: int) -> RunState:
+    """Return the session as it was before the message of this index was sent; what it cost stays.
+
+    Raises:
+        ValueError: there is no such point.
+    """
+    kept = tuple(point for point in run.points if point.message < message)
+    if len(kept) == len(run.points) or run.points[len(kept)].message != message:
+        raise ValueError(f"there is no point before message {message}")
+    condensed = run.condensed if run.condensed and run.condensed.made <= message else None
+    removed = RewoundConversation(
+        messages=run.messages[message:],
+        points=run.points[len(kept) :],
+        kept=message,
+        condensed=run.condensed,
+        notes=run.notes,
+        marks=run.marks,
+        refused=run.refused,
+        stuck=run.stuck,
+        status=run.status,
+        summary=run.summary,
+    )
+    return replace(
+        run,
+        phase="idle",
+        steering=(),
+        messages=run.messages[:message],
+        points=kept,
+        first_checkpoint=find_first_checkpoint(run),
+        rewound=replace(_get_rewound(run), conversation=removed),
+        condensed=condensed,
+        pending=(),
+        started=False,
+        notes=(),
+        marks=(),
+        refused=False,
+        stuck=False,
+        status=None,
+        summary="",
+    )
+
+
+def can_restore_conversation(run: RunState) -> bool:
+    """Return whether a rewind has taken messages out, and nothing was said since."""
+    removed = run.rewound.conversation if run.rewound else None
+    return removed is not None and removed.kept == len(run.messages)
+
+
+def on_rewind_undone(run: RunState, checkpoint: str = "") -> RunState:
+    """Take in that the last rewind was taken back: what it took out of the conversation is in it again.
+
+    ``checkpoint`` is that of the files from before they were brought back; empty: they were not.
+    """
+    removed = run.rewound.conversation if run.rewound else None
+    restorable = can_restore_conversation(run)
+    run = replace(run, rewound=RewoundState(checkpoint=checkpoint, undone=True) if checkpoint else None)
+    if removed is None or not restorable:
+        return run
+    return replace(
+        run,
+        messages=(*run.messages, *removed.messages),
+        points=(*run.points, *removed.points),
+        condensed=removed.condensed,
+        notes=(*removed.notes, *(note for note in run.notes if note not in removed.notes)),
+        marks=removed.marks,
+        refused=removed.refused,
+        stuck=removed.stuck,
+        status=removed.status,
+        summary=removed.summary,
+    )
+
+
+def _get_rewound(run: RunState) -> RewoundState:
+    """Return what a further rewind adds to: those of files and conversation are undone at once."""
+    return run.rewound if run.rewound and not run.rewound.undone else RewoundState()

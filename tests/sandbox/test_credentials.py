@@ -7,12 +7,13 @@ import base64
 import posixpath
 import ssl
 import sys
+import unicodedata
 import zipfile
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given
@@ -57,18 +58,32 @@ def test_an_answer_is_told_with_sentinels_however_it_is_cut(
     secret: str, between: list[bytes], data: st.DataObject
 ) -> None:
     inspection = inspecting(secret)
+    sentinel = inspection.credentials[0].sentinel
     whole = secret.encode().join(between)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    mask = inspection.create_mask(Target(host=HOST, port=443))
+    _, _, mask = inspection.fill_in(Target(host=HOST, port=443), b"/", [])
     told = b"".join(map(mask.hide, pieces)) + mask.finish()
-    assert told == whole.replace(secret.encode(), inspection.credentials[0].sentinel)
+    assert told == whole.replace(secret.encode(), sentinel)
     assert len(told) == len(whole)
+
+
+@given(st.integers(1, 40), st.booleans())
+def test_of_two_secrets_one_of_which_begins_the_other_nothing_is_told(piece: int, first: bool) -> None:
+    long, short = "SECRETSECRETPARTpart", "SECRETSECRET"
+    names = {"A": (HOST,), "B": (HOST,)}
+    environ = {"A": long, "B": short} if first else {"A": short, "B": long}
+    _, _, mask = build_inspection(names, [], environ).fill_in(Target(host=HOST, port=443), b"/", [])
+    whole = f"x{long}y{short}z{long}{short}".encode()
+    told = b"".join(mask.hide(whole[at : at + piece]) for at in range(0, len(whole), piece)) + mask.finish()
+    assert len(told) == len(whole)
+    assert b"SECRET" not in told
+    assert b"PART" not in told
 
 
 @given(st.lists(st.binary(max_size=40), max_size=6))
 def test_an_answer_of_another_host_is_carried_as_it_comes(pieces: list[bytes]) -> None:
-    mask = Mask(())
+    mask = Mask({})
     assert [mask.hide(piece) for piece in pieces] == pieces
     assert not mask.finish()
 
@@ -86,24 +101,60 @@ def test_a_secret_goes_to_its_host_alone(secret: str, form: str, basic: bool) ->
         return form.replace("{}", text).encode()
 
     given_headers = [(b"Authorization", written(sentinel))]
-    filled = inspection.fill_in(Target(host=HOST, port=443), given_headers)
+    asked = b"/?key=" + sentinel.encode()
+    path, filled, mask = inspection.fill_in(Target(host=HOST, port=443), asked, given_headers)
     assert (b"Authorization", written(secret)) in filled
+    assert path == f"/?key={quote(secret, safe='')}".encode()
+    # Whatever of this comes back is told as the program had said it.
+    assert mask.hide_text(written(secret)) == written(sentinel)
+    assert quote(secret, safe="").encode() not in mask.hide_text(path)
     for other in (Target(host="evil.test", port=443), Target(host=HOST, port=8443)):
-        assert inspection.fill_in(other, given_headers) == given_headers
-        assert inspection.fill_in_path(other, b"/?key=" + sentinel.encode()).endswith(sentinel.encode())
+        path, filled, _ = inspection.fill_in(other, asked, given_headers)
+        assert (path, filled) == (asked, given_headers)
 
 
-@given(st.text(st.sampled_from("ab./%2eEfF5cC\\;"), max_size=24), st.sampled_from(["GET", "DELETE"]))
+PARTS = [
+    "a",
+    "b",
+    ".",
+    "..",
+    "/",
+    "%2e",
+    "%2F",
+    "%5c",
+    "\\",
+    ";",
+    "%25",
+    "%",
+    "#",
+    "%23",
+    "?",
+    "é",
+    "%c0%ae",
+    "．",
+]
+
+
+@given(
+    st.lists(st.sampled_from([*PARTS, *"abcd/"]), max_size=8).map("".join), st.sampled_from(["GET", "DELETE"])
+)
 def test_no_path_leads_out_of_what_a_rule_allows_however_a_server_reads_it(text: str, method: str) -> None:
     inspection = Inspection((), (parse_request_rule(f"GET {HOST}/a/*"),))
-    path = "/" + text
+    path = quote(f"/a/{text}", safe="/%.;\\#?")
     why = inspection.find_refusal(Target(host=HOST, port=443), method.encode(), path.encode())
     if why:
         return
     assert method == "GET"
-    for read in (path, unquote(path), unquote(unquote(path))):
+    assert "#" not in path
+    place = path.partition("?")[0]
+    for read in (
+        place,
+        unquote(place),
+        unquote(unquote(place)),
+        unicodedata.normalize("NFKC", unquote(place)),
+    ):
         assert read.startswith("/a/"), read
-        assert posixpath.normpath(read).startswith("/a"), read
+        assert posixpath.normpath(read) in {"/a", read.removesuffix("/")}, read
 
 
 @given(st.text(max_size=40))
@@ -135,6 +186,17 @@ def test_what_is_no_rule_is_wrong_usage(text: str) -> None:
         ("GET api.test/v1/*", "GET", "/v1/%252e%252e/admin", False),
         ("GET api.test/v1/*", "GET", "/v1/a%2fb", False),
         ("GET api.test/v1/*", "GET", "/v1/caf%C3%A9", True),
+        ("GET api.test/v1/a?[b]", "GET", "/v1/aZb", False),
+        ("GET api.test/v1/*", "GET", "/v1/%c0%ae%c0%ae/admin", False),
+        ("GET api.test/v1/*", "GET", "/v1/..%00/admin", False),
+        ("GET api.test/v1/*", "GET", "/v1/..%20/admin", False),
+        ("GET api.test/v1/*", "GET", "/v1/%u002e%u002e/admin", False),
+        ("GET api.test/v1/*", "GET", "/v1/%EF%BC%8E%EF%BC%8E/admin", False),
+        ("POST api.test/repos/*/issues", "POST", "/repos/x/secrets#/issues", False),
+        ("POST api.test/repos/*/issues", "POST", "/repos/x/secrets%23/issues", False),
+        ("GET api.test/v1/*", "GET", "/v1/x?_method=DELETE", False),
+        ("GET api.test/v1/*", "GET", "/v1//admin", False),
+        ("GET api.test/v1/*", "GET", "/v1/a%5c..%5cadmin", False),
     ],
 )
 def test_a_rule_allows_what_it_says_and_no_more(rule: str, method: str, path: str, *, allowed: bool) -> None:
@@ -154,6 +216,8 @@ def test_a_rule_allows_what_it_says_and_no_more(rule: str, method: str, path: st
         ({"TOKEN": ("*.test",)}, {"TOKEN": SECRET}, "bad_credential"),
         ({"TOKEN": ("https://api.test/",)}, {"TOKEN": SECRET}, "bad_credential"),
         ({SECRET + "!": (HOST,)}, {}, "bad_credential"),
+        ({"PATH": (HOST,)}, {"PATH": SECRET}, "bad_credential"),
+        ({"KAKITE_PASSED_VARIABLES": (HOST,)}, {"KAKITE_PASSED_VARIABLES": SECRET}, "bad_credential"),
     ],
 )
 def test_what_is_no_credential_is_told_without_the_secret(
@@ -282,9 +346,27 @@ async def test_a_request_that_no_rule_allows_is_told_why_and_the_next_one_goes()
         assert told.startswith(b"HTTP/1.1 403 Forbidden (kakite: DELETE /v1/x is not among the requests")
         assert b"the setting requests" in told.partition(b"\r\n\r\n")[2]
         assert not service.heard
-        override = "GET /v1/x HTTP/1.1\nX-HTTP-Method-Override: DELETE"
-        assert (await ask(proxy, port, target, override)).startswith(b"HTTP/1.1 200 ")
-        assert b"override" not in service.heard[0].lower()
+        for name in ("X-HTTP-Method-Override", "X_HTTP_METHOD_OVERRIDE", "X-Original-URL", "X-Rewrite_URL"):
+            override = f"GET /v1/x HTTP/1.1\n{name}: /admin/DELETE"
+            assert (await ask(proxy, port, target, override)).startswith(b"HTTP/1.1 200 ")
+        assert len(service.heard) == 4
+        assert not any(b"admin" in head for head in service.heard)
+
+
+async def test_answers_are_asked_for_whole_and_as_they_are() -> None:
+    async with world() as (service, proxy, port):
+        forms = (
+            "Range: bytes=0-5",
+            "If-Range: x",
+            "Accept-Encoding: gzip",
+            "Accept_Encoding: gzip",
+            "RANGE: x",
+        )
+        await ask(proxy, port, f"{HOST}:{service.port}", "\n".join(("GET / HTTP/1.1", *forms)))
+        (heard,) = service.heard
+        assert b"range" not in heard.lower()
+        assert heard.lower().count(b"encoding") == 1
+        assert b"Accept-Encoding: identity\r\n" in heard
 
 
 async def test_no_other_way_leads_to_a_host_that_has_rules() -> None:
@@ -295,6 +377,7 @@ async def test_no_other_way_leads_to_a_host_that_has_rules() -> None:
                 f"GET http://{target}/admin HTTP/1.1",
                 f"GET http://{HOST}/admin HTTP/1.1",
                 f"CONNECT {HOST}:443 HTTP/1.1",
+                f"CONNECT {HOST}:{service.port - 1} HTTP/1.1",
                 f"CONNECT {HOST.upper()}.:443 HTTP/1.1",
             ):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -341,7 +424,7 @@ async def test_another_host_gets_the_sentinel_and_its_tls_is_its_own() -> None:
         async with asyncio.timeout(WITHIN):
             await plain[0].read(-1)
         plain[1].close()
-        assert not any(SECRET.encode() in head for head in service.heard)
+        assert not service.heard
 
 
 # Real programs in a sandbox

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.bounds import WITHIN
 from tests.lanes import examples
 
+from kakite.sandbox.egress.host_questions import MAX_QUESTIONS
 from kakite.sandbox.egress.policy import IPAddress
 from kakite.sandbox.egress.proxy import MAX_CONNECTIONS, EgressProxy
 from kakite.sandbox.egress.tunnel import ProxyTimeouts, parse_server_name, read_client_hello
@@ -204,6 +205,40 @@ async def test_a_yes_leads_to_no_address_that_is_not_public_and_a_no_is_told() -
         metadata = await here.ask("CONNECT metadata.google.internal:80 HTTP/1.1\nHost: x\n\n")
         assert status(metadata) == 403
     assert person.asked == [f"inner.test:{port}", "other.test:80", "third.test:443"]
+
+
+async def test_no_program_floods_the_person_and_whoever_cannot_be_asked_refuses() -> None:
+    person = Person(*[False] * 30)
+    person.ready.set()
+    async with world(ask_host=person.ask) as here:
+        answers = [
+            await here.ask(f"GET http://h{number}.test/ HTTP/1.1\nHost: x\n\n") for number in range(24)
+        ]
+    assert len(person.asked) == MAX_QUESTIONS
+    assert all(status(answer) == 403 for answer in answers)
+
+    async def fail(host: str) -> bool | None:
+        raise RuntimeError("the test's own")
+
+    async with world(ask_host=fail) as here:
+        assert b"is not a package registry" in await here.ask("GET http://a.test/ HTTP/1.1\nHost: x\n\n")
+
+
+@pytest.mark.parametrize("how", ["network", "much"])
+async def test_a_question_ends_with_the_network_and_for_a_program_that_says_too_much(how: str) -> None:
+    person = Person()
+    async with world(network="off", ask_host=person.ask) as here:
+        with here.proxy.open_network("registries"):
+            _, writer = await here.connect()
+            writer.write(b"CONNECT slow.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
+            async with asyncio.timeout(WITHIN):
+                await person.was_asked.wait()
+                if how == "much":
+                    writer.write(b"x" * 200_000)
+                    await person.was_withdrawn.wait()
+        async with asyncio.timeout(WITHIN):
+            await person.was_withdrawn.wait()
+        writer.close()
 
 
 async def test_a_question_is_withdrawn_when_no_program_waits_for_its_answer() -> None:

@@ -116,7 +116,7 @@ class Inspection:
         return f"{named} {plain} is not among the requests to {target.host} that the setting requests allows"
 
     def fill_in(self, target: Target, path: bytes, headers: Headers) -> tuple[bytes, Headers, Mask]:
-        """Return what is asked of a host with the secrets that are for it, and what hides them in its answer."""
+        """Return what is asked of a host with the secrets for it, and what hides them in its answer."""
         ours = self._get_credentials(target)
         ruled = any(rule.target == target for rule in self.rules)
         left_out = (_OVERRIDES if ruled else frozenset[bytes]()) | (_FORMS if ours else frozenset[bytes]())
@@ -304,7 +304,7 @@ def _replace(data: bytes, credentials: Sequence[Credential], *, encoded: bool = 
 
 
 def _decode_path(path: bytes) -> str | None:
-    """Return the path as a server reads it; None if servers would read it, or the query, in different ways."""
+    """Return the path as a server reads it; None if servers read it, or the query, in different ways."""
     raw, _, query = path.decode("ascii", errors="replace").partition("?")
     try:
         plain = unquote(raw, errors="strict")

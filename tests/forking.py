@@ -6,20 +6,30 @@ before: tests of what is loaded, or read while loading, start the real program (
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import fcntl
+import gc
 import io
 import multiprocessing
 import os
 import pkgutil
+import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import termios
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import reduction
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 PROCESSES = multiprocessing.get_context("forkserver")
 _STARTED_WITH = ("PYTHON", "LANG", "LC_", "COVERAGE")
 """Variables that Python reads when it starts, or that measure it."""
+_OURS = {"LANG": "C.UTF-8"} | {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
+"""Those that make no difference: what is forked has begun with them."""
 
 
 def _command_line() -> list[str]:
@@ -37,7 +47,11 @@ PROCESSES.set_forkserver_preload(
             "pydantic_ai.models.openai",
             "dbos",
             "temporalio.worker",
+            "kakite.collab.app",
+            "kakite.collab.assistant.assistant",
+            "kakite.serve.streamable_http",
         ),
+        "tests.forking",
         "tests.agent.working",
     ]
 )
@@ -52,9 +66,8 @@ def replace_environment(environ: Mapping[str, str]) -> None:
 
 def can_fork(environ: Mapping[str, str]) -> bool:
     """Whether the program would not differ from one that starts with these variables."""
-    usual = {"LANG": "C.UTF-8"}
     return not any(
-        name.startswith(_STARTED_WITH) and usual.get(name) != value for name, value in environ.items()
+        name.startswith(_STARTED_WITH) and _OURS.get(name) != value for name, value in environ.items()
     ) and not any(name.startswith("COVERAGE") for name in os.environ)
 
 
@@ -76,25 +89,183 @@ def run_kakite(
         return program.exitcode, texts[0], texts[1]
 
 
+class Descriptor:
+    """An open file of this process that a forked one shall have too."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __reduce__(self) -> tuple[Callable[[Any], int], tuple[Any]]:
+        return _take_over, (reduction.DupFd(self._number),)
+
+
+def _take_over(sent: Any) -> int:
+    return sent.detach()
+
+
+Stream = Path | Descriptor
+"""A file, a pipe with a name, or what is open already."""
+
+
 def start_kakite(
-    arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, streams: tuple[Path, Path, Path]
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: Path,
+    streams: tuple[Stream, Stream, Stream],
+    *,
+    session: bool = False,
 ) -> BaseProcess:
-    """Start the program with these files, or pipes with names, as its standard streams."""
-    program = PROCESSES.Process(
-        target=_kakite, args=(list(arguments), dict(environ), str(cwd), tuple(map(str, streams)))
-    )
+    """Start the program with these standard streams.
+
+    With ``session`` it leads a session; a terminal, where its input is one, is then that of the session.
+    """
+    program = PROCESSES.Process(target=_kakite, args=(list(arguments), dict(environ), cwd, streams, session))
+    program.daemon = True  # it does not outlive the tests
     program.start()
     return program
 
 
+class Program:
+    """A forked program: as much of ``subprocess.Popen`` as tests need."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def sentinel(self) -> int:
+        """A descriptor that can be read once it has ended."""
+        return self._process.sentinel
+
+    @property
+    def returncode(self) -> int | None:
+        """How it has ended, below 0 for a signal; None while it runs."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """Return how it has ended."""
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; raise TimeoutExpired after so many seconds."""
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout or 0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to it, if it still runs."""
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, if it still runs."""
+        self.send_signal(signal.SIGKILL)
+
+
+class AsyncProgram:
+    """A forked program whose output is read while it runs: as much of asyncio's ``Process`` as tests need."""
+
+    def __init__(
+        self,
+        program: Program,
+        stdin: asyncio.StreamWriter | None,
+        stdout: asyncio.StreamReader,
+        stderr: asyncio.StreamReader,
+    ) -> None:
+        self.stdin = stdin
+        self.stdout: asyncio.StreamReader | None = stdout
+        self.stderr: asyncio.StreamReader | None = stderr
+        self.pid = program.pid
+        self._program = program
+        self._ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(program.sentinel, self._end)
+
+    @property
+    def returncode(self) -> int | None:
+        """How it has ended, below 0 for a signal; None while it runs."""
+        return self._program.returncode
+
+    async def wait(self) -> int:
+        """Wait for its end and return how it was."""
+        await self._ended.wait()
+        return self._program.wait()
+
+    def kill(self) -> None:
+        """Kill it, if it still runs."""
+        self._program.kill()
+
+    def _end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._program.sentinel)
+        self._ended.set()
+
+
+async def open_kakite(
+    arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, *, is_told: bool = False
+) -> AsyncProgram:
+    """Start the program in a session of its own, with pipes for what it says, and for what it ``is_told``."""
+    loop = asyncio.get_running_loop()
+    readers: list[asyncio.StreamReader] = []
+    theirs: list[int] = []
+    for _ in range(2):
+        reading, writing = os.pipe()
+        reader = asyncio.StreamReader()
+        await loop.connect_read_pipe(
+            lambda reader=reader: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb")
+        )
+        readers.append(reader)
+        theirs.append(writing)
+    told: Stream = Path(os.devnull)
+    stdin: asyncio.StreamWriter | None = None
+    if is_told:
+        reading, writing = os.pipe()
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(writing, "wb")
+        )
+        stdin = asyncio.StreamWriter(transport, protocol, None, loop)
+        theirs.append(reading)
+        told = Descriptor(reading)
+    streams = (told, Descriptor(theirs[0]), Descriptor(theirs[1]))
+    try:
+        program = Program(start_kakite(arguments, environ, cwd, streams, session=True))
+        return AsyncProgram(program, stdin, *readers)
+    finally:
+        for number in theirs:
+            os.close(number)
+
+
+def open_at_terminal(arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, inner: int) -> Program:
+    """Start the program with a terminal of its own, of which ``inner`` is its end."""
+    streams = (Descriptor(inner), Descriptor(inner), Descriptor(inner))
+    return Program(start_kakite(arguments, environ, cwd, streams, session=True))
+
+
 def _kakite(
-    arguments: list[str], environ: Mapping[str, str], cwd: str, streams: tuple[str, str, str]
+    arguments: list[str],
+    environ: Mapping[str, str],
+    cwd: Path,
+    streams: tuple[Path | int, Path | int, Path | int],
+    session: bool,
 ) -> None:
     """Become the program: as ``python -m kakite`` begins and ends."""
-    for number, path in enumerate(streams):
-        file = os.open(path, os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY, 0o600)
+    gc.freeze()  # nothing of what was there before is looked through for garbage
+    if session:
+        os.setsid()
+    for number, stream in enumerate(streams):
+        file = (
+            stream
+            if isinstance(stream, int)
+            else os.open(stream, os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY, 0o600)
+        )
         os.dup2(file, number)
         os.close(file)
+    if session and os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0)), encoding="utf-8", errors="surrogateescape")
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(io.FileIO(1, "w")), encoding="utf-8", errors="surrogateescape"

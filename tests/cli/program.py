@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import termios
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,3 +75,28 @@ def kakite(
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def start_at_terminal(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path, inner: int
+) -> subprocess.Popen[bytes] | forking.Program:
+    """Start a program whose terminal has this inner end, which is closed here."""
+    try:
+        if [*command[:3]] == argv() and forking.can_fork(env):
+            return forking.open_at_terminal(command[3:], env, cwd, inner)
+        return subprocess.Popen(
+            command,
+            env=env,
+            cwd=cwd,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+            preexec_fn=_own_terminal,  # noqa: PLW1509 - single-threaded enough: fork and exec
+        )
+    finally:
+        os.close(inner)
+
+
+def _own_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -20,6 +20,8 @@ import pyte
 from pyte.screens import Char
 
 from tests.bounds import WITHIN
+from tests.cli.program import start_at_terminal
+from tests.forking import Program
 
 ENTER, ESCAPE, CTRL_C, CTRL_D, CTRL_O, BACKSPACE = "\r", "\x1b", "\x03", "\x04", "\x0f", "\x7f"
 SHIFT_TAB, ALT_ENTER, UP = "\x1b[Z", "\x1b\r", "\x1b[A"
@@ -28,7 +30,9 @@ SHIFT_TAB, ALT_ENTER, UP = "\x1b[Z", "\x1b\r", "\x1b[A"
 class Screen:
     """A program whose terminal we are, of so many columns."""
 
-    def __init__(self, process: subprocess.Popen[bytes], terminal: int, columns: int, rows: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes] | Program, terminal: int, columns: int, rows: int
+    ) -> None:
         self.process = process
         self.raw = b""
         self._terminal = terminal
@@ -118,17 +122,7 @@ def open_screen(
     """Start a program at a terminal of this size; it is ended after."""
     terminal, inner = pty.openpty()
     _set_size(inner, columns, rows)
-    process = subprocess.Popen(
-        command,
-        env={"TERM": "xterm-256color", **env},
-        cwd=cwd,
-        stdin=inner,
-        stdout=inner,
-        stderr=inner,
-        start_new_session=True,
-        preexec_fn=_own_terminal,  # noqa: PLW1509 - single-threaded enough: fork and exec
-    )
-    os.close(inner)
+    process = start_at_terminal(command, {"TERM": "xterm-256color", **env}, cwd, inner)
     try:
         yield Screen(process, terminal, columns, rows)
     finally:
@@ -139,7 +133,3 @@ def open_screen(
 
 def _set_size(terminal: int, columns: int, rows: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def _own_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

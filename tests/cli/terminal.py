@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
 import re
 import select
-import subprocess
-import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.bounds import WITHIN
+from tests.cli.program import start_at_terminal
 
 
 class Terminal:
@@ -21,17 +19,7 @@ class Terminal:
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
         self._screen, inner = pty.openpty()
-        self.program = subprocess.Popen(
-            command,
-            env={**env, "TERM": "xterm", "COLUMNS": "120"},
-            cwd=cwd,
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            start_new_session=True,
-            preexec_fn=_own_terminal,  # noqa: PLW1509 - single-threaded enough: fork and exec
-        )
-        os.close(inner)
+        self.program = start_at_terminal(command, {**env, "TERM": "xterm", "COLUMNS": "120"}, cwd, inner)
         self.raw = ""
         self._from = 0
 
@@ -78,7 +66,3 @@ class Terminal:
             return False
         self.raw += data.decode(errors="replace")
         return bool(data)
-
-
-def _own_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

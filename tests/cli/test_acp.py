@@ -6,21 +6,21 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acp import RequestError, schema
+from acp import RequestError, connect_to_agent, schema
 from acp.helpers import image_block, resource_link_block, text_block
-from acp.stdio import spawn_agent_process
 
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import environment
 from tests.cli.test_chat import KEY, edit, script
 from tests.durable.waiting import until
+from tests.forking import AsyncProgram, open_kakite
 from tests.repositories import git
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -121,21 +121,16 @@ def project(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def connected(
-    server: ScenarioServer, home: Path, editor: Editor, *more: str
-) -> AsyncGenerator[tuple[Any, Any]]:
-    """Yield the connection to a ``kakite acp`` that the editor started, and its process."""
-    words = ["-m", "kakite", "acp", "--model", "openai:scripted", "--base-url", server.openai_url]
+async def connected(server: ScenarioServer, home: Path, editor: Editor, *more: str) -> AsyncGenerator[Any]:
+    """Yield the connection to a ``kakite acp`` that the editor started."""
+    words = ["acp", "--model", "openai:scripted", "--base-url", server.openai_url]
     words += ["--sandbox", "local", *more]
-    env = environment(home, OPENAI_API_KEY=KEY)
     client: Any = editor
-    async with (
-        asyncio.timeout(WITHIN),
-        spawn_agent_process(client, sys.executable, *words, env=env, use_unstable_protocol=True) as (
-            conn,
-            process,
-        ),
-    ):
+    process = await open_kakite(words, environment(home, OPENAI_API_KEY=KEY), home, is_told=True)
+    async with asyncio.timeout(WITHIN), AsyncExitStack() as ending:
+        ending.push_async_callback(_end, process)
+        conn = connect_to_agent(client, process.stdin, process.stdout, use_unstable_protocol=True)
+        ending.push_async_callback(conn.close)
         forms = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
         has_files = editor.buffers is not None
         able = schema.ClientCapabilities(
@@ -143,7 +138,18 @@ async def connected(
             fs=schema.FileSystemCapabilities(read_text_file=has_files, write_text_file=has_files),
         )
         await conn.initialize(protocol_version=1, client_capabilities=able)
-        yield conn, process
+        yield conn
+
+
+async def _end(process: AsyncProgram) -> None:
+    """Say no more; it ends then, or is killed."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(WITHIN):
+            await process.wait()
+    finally:
+        process.kill()
 
 
 async def test_a_prompt_is_answered_and_an_edit_is_shown_whole_before_it_is_made(
@@ -151,7 +157,7 @@ async def test_a_prompt_is_answered_and_an_edit_is_shown_whole_before_it_is_made
 ) -> None:
     editor = Editor()
     with run_scenario_server(script(edit(), {"say": "It is 2 now."})) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             assert session.modes.current_mode_id == "ask"
             done = await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
@@ -177,7 +183,7 @@ async def test_an_edit_of_two_files_shows_both_whole(home: Path, project: Path) 
     both = {"calls": [{"tool": "text_editor", "arguments": {"command": "edit", "edits": edits}}]}
     editor = Editor()
     with run_scenario_server(script(both, {"say": "Both."})) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
     shown = [(str(project / f"{name}.py"), f"{name} = 1\n", f"{name} = 2\n") for name in "ab"]
@@ -189,7 +195,7 @@ async def test_a_no_changes_nothing_and_the_model_hears_of_it(home: Path, projec
     told = {"say": "All right.", "expect": {"tool_result": {"is_error": True, "contains": ["said no"]}}}
     editor = Editor(answer="nothing")
     with run_scenario_server(script(edit(), told)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
     assert editor.of_kind("tool_call_update")[0].status == "failed"
@@ -214,7 +220,7 @@ async def test_an_answer_for_always_holds_for_later_sessions_of_the_project_as_f
     editor, later = Editor(answer="always"), Editor()
     with run_scenario_server(script(*turns)) as server:
         for each in (editor, later):
-            async with connected(server, home, each) as (conn, _):
+            async with connected(server, home, each) as conn:
                 session = await conn.new_session(cwd=str(project), mcp_servers=[])
                 await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
     assert editor.offered[0] == {
@@ -253,7 +259,7 @@ async def test_a_no_for_always_is_for_the_session_and_asks_no_more(home: Path, p
     turns = [run("cat a.py"), run("cat b.py"), run(wide), run(wide), {"say": "Done."}]
     editor = Editor(answer="never")
     with run_scenario_server(script(*turns)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
     assert [(each.raw_input or {})["command"] for each in editor.questions] == ["cat a.py", wide]
@@ -265,7 +271,7 @@ async def test_a_no_for_always_is_for_the_session_and_asks_no_more(home: Path, p
 async def test_a_turn_is_cancelled_while_a_question_is_open(home: Path, project: Path) -> None:
     editor = Editor(hold=True)
     with run_scenario_server(script(edit(), {"say": "Fine."})) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             turn = asyncio.create_task(
                 conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
@@ -283,11 +289,11 @@ async def test_a_session_is_listed_loaded_with_all_that_was_said_and_goes_on(
 ) -> None:
     turns = (edit(), {"say": "It is 2 now."}, {"say": "You asked for 2."}, {"say": "Bye."})
     with run_scenario_server(script(*turns)) as server:
-        async with connected(server, home, Editor()) as (conn, _):
+        async with connected(server, home, Editor()) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
         editor = Editor()
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             found = await conn.list_sessions(cwd=str(project))
             assert [(each.session_id, each.title) for each in found.sessions] == [
                 (session.session_id, "make a 2")
@@ -303,7 +309,7 @@ async def test_a_session_is_listed_loaded_with_all_that_was_said_and_goes_on(
             await conn.prompt(session_id=session.session_id, prompt=[text_block("what did I ask?")])
             assert editor.text() == "It is 2 now.You asked for 2."
         quiet = Editor()
-        async with connected(server, home, quiet) as (conn, _):
+        async with connected(server, home, quiet) as conn:
             await conn.resume_session(cwd=str(project), session_id=session.session_id, mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("bye")])
             assert quiet.of_kind("user_message_chunk") == []
@@ -322,7 +328,7 @@ ASK = {
 async def test_what_the_model_thinks_is_shown_apart_from_what_it_says(home: Path, project: Path) -> None:
     editor = Editor()
     with run_scenario_server(script({"think": "What may it be?", "say": "It is 1."})) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("what is it?")])
     thoughts = editor.of_kind("agent_thought_chunk")
@@ -346,7 +352,7 @@ async def test_the_model_asks_by_a_form_or_by_options(
     asks = {"calls": [{"tool": "ask_person", "arguments": ASK}]}
     heard = {"say": "Fine.", "expect": {"tool_result": {"is_error": False, "contains": [told]}}}
     with run_scenario_server(script(asks, heard)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             done = await conn.prompt(session_id=session.session_id, prompt=[text_block("paint it")])
             assert done.stop_reason == "end_turn"
@@ -365,10 +371,10 @@ async def test_the_checklist_is_a_plan_also_when_the_session_is_loaded(home: Pat
     calls = {"calls": [{"tool": "update_plan", "arguments": {"steps": steps}}]}
     first, later = Editor(), Editor()
     with run_scenario_server(script(calls, {"say": "Fine."})) as server:
-        async with connected(server, home, first) as (conn, _):
+        async with connected(server, home, first) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("go")])
-        async with connected(server, home, later) as (conn, _):
+        async with connected(server, home, later) as conn:
             await conn.load_session(cwd=str(project), session_id=session.session_id, mcp_servers=[])
     for editor in (first, later):
         (shown,) = editor.of_kind("plan")
@@ -384,7 +390,7 @@ async def test_the_calls_of_a_sub_agent_are_shown_with_its_task(home: Path, proj
     view = {"calls": [{"tool": "text_editor", "arguments": {"command": "view", "path": "a.py"}}]}
     editor = Editor()
     with run_scenario_server(script(calls, view, {"say": "It is 1."}, {"say": "1."})) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("what is a?")])
     outer, inner = editor.of_kind("tool_call")
@@ -421,7 +427,7 @@ async def test_what_the_editor_has_not_saved_is_what_is_read_and_written(
     ]
     editor = Editor(answer="tool", buffers={path: "unsaved = 1\n"}, saves=saves)
     with run_scenario_server(script(*turns)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("make @a.py a 2")])
         assert server.violations == ()
@@ -445,7 +451,7 @@ async def test_beside_a_command_in_the_background_the_editor_is_not_asked(home: 
     ]
     editor = Editor(answer="once", buffers={path: "unsaved = 1\n"})
     with run_scenario_server(script(*turns)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
         assert server.violations == ()
@@ -457,7 +463,7 @@ async def test_a_file_that_the_editor_refuses_is_told_and_the_turn_goes_on(home:
     turns = [view("locked.py"), {"say": "I see.", **told("buffer_failed", "is locked", is_error=True)}]
     editor = Editor(buffers={})
     with run_scenario_server(script(*turns)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
         assert server.violations == ()
@@ -469,7 +475,7 @@ async def test_modes_are_switched_and_links_and_pictures_go_along(home: Path, pr
     dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
     editor = Editor()
     with run_scenario_server(script(told, edit(), {"say": "Done."})) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             link = resource_link_block("a.py", (project / "a.py").as_uri())
             blocks = [text_block("look at "), link, image_block(dot, "image/png")]
@@ -499,7 +505,7 @@ async def test_commands_of_the_project_are_offered_and_sent_and_compact_shortens
     after = {"say": "At a.py."}
     editor = Editor()
     with run_scenario_server(script(expanded, after)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await until(lambda: editor.of_kind("available_commands_update"))
             offered = editor.of_kind("available_commands_update")[0].available_commands
@@ -558,7 +564,7 @@ async def test_a_rewind_shows_what_it_changes_brings_it_back_and_is_undone(home:
     editor = Editor()
     back = {"say": "Nothing yet."}
     with run_scenario_server(script({"say": "Hello."}, edit(), {"say": "It is 2."}, back)) as server:
-        async with connected(server, home, editor, "--approve", "all") as (conn, _):
+        async with connected(server, home, editor, "--approve", "all") as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
 
             async def say(text: str) -> str:
@@ -637,7 +643,7 @@ async def test_a_commit_has_the_words_of_the_person_or_the_model_is_asked_for_on
     editor = Editor()
     asked = {"say": "There is nothing to commit.", "expect": {"last_contains": ["Commit what you have"]}}
     with run_scenario_server(script(edit(), {"say": "It is 2."}, asked)) as server:
-        async with connected(server, home, editor, "--approve", "all") as (conn, _):
+        async with connected(server, home, editor, "--approve", "all") as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             for text in ("make a 2", "/commit Let a be 2", "/commit"):
                 await conn.prompt(session_id=session.session_id, prompt=[text_block(text)])
@@ -649,7 +655,7 @@ async def test_a_commit_has_the_words_of_the_person_or_the_model_is_asked_for_on
 async def test_another_model_answers_once_it_is_chosen(home: Path, project: Path) -> None:
     editor = Editor()
     with run_scenario_server(script({"say": "One."}, {"say": "Two."})) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             model = session.config_options[1]
             assert (model.id, model.current_value) == ("model", "openai:scripted")
@@ -675,7 +681,7 @@ async def test_a_fork_goes_on_by_itself(home: Path, project: Path) -> None:
     turns = ({"say": "It is 2 now."}, {"say": "In the copy."}, {"say": "In the first."})
     editor = Editor()
     with run_scenario_server(script(*turns)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             first = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=first.session_id, prompt=[text_block("make a 2")])
             copy = await conn.fork_session(session_id=first.session_id, cwd=str(project))
@@ -699,7 +705,7 @@ async def test_sessions_of_two_folders_work_at_the_same_time(
     two = {"calls": [{"tool": "run_command", "arguments": {"command": waits.format(other, project)}}]}
     editor = Editor()
     with run_scenario_server(script(one, two, {"say": "Met."}, {"say": "Met."})) as server:
-        async with connected(server, home, editor, "--approve", "all") as (conn, _):
+        async with connected(server, home, editor, "--approve", "all") as conn:
             sessions = [await conn.new_session(cwd=str(each), mcp_servers=[]) for each in (project, other)]
             done = await asyncio.gather(
                 *(conn.prompt(session_id=each.session_id, prompt=[text_block("meet")]) for each in sessions)
@@ -726,7 +732,7 @@ async def test_servers_of_the_editor_are_used_and_their_secrets_are_nowhere_kept
     told = {"say": "Milk.", "expect": {"tool_result": {"is_error": False, "contains": ["milk"]}}}
     editor = Editor()
     with run_scenario_server(script({"calls": [look]}, told)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[good, bad])
             done = await conn.prompt(session_id=session.session_id, prompt=[text_block("what to buy?")])
             assert done.stop_reason == "end_turn"
@@ -771,7 +777,7 @@ async def test_a_server_of_the_editor_may_be_reached_over_http(home: Path, proje
         told = {"say": "Milk.", "expect": {"tool_result": {"is_error": False, "contains": ["milk"]}}}
         editor = Editor()
         with run_scenario_server(script({"calls": [{"tool": "web__shop", "arguments": {}}]}, told)) as server:
-            async with connected(server, home, editor) as (conn, _):
+            async with connected(server, home, editor) as conn:
                 session = await conn.new_session(cwd=str(project), mcp_servers=[given])
                 await conn.prompt(session_id=session.session_id, prompt=[text_block("what to buy?")])
         assert editor.text() == "Milk."
@@ -795,7 +801,7 @@ async def test_each_session_has_a_worktree_and_its_commit_is_asked_with_the_diff
     shown = {str(project / "a.py"): "unsaved = 1\n"}
     editor = Editor(buffers=dict(shown) if has_files else None)
     with run_scenario_server(script(edit(), commit, {"say": "Done."})) as server:
-        async with connected(server, home, editor, "--worktree") as (conn, _):
+        async with connected(server, home, editor, "--worktree") as conn:
             unused = await conn.new_session(cwd=str(project), mcp_servers=[])
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])

@@ -20,7 +20,7 @@ from kakite.agent.run.store import RunFolder
 from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
-from tests.cli.program import argv, environment, kakite, skip_without
+from tests.cli.program import argv, environment, kakite, skip_without, start_at_terminal
 from tests.engines import Engine
 from tests.git_server import git_server
 from tests.repositories import commit_file, git, make_remote
@@ -835,17 +835,8 @@ class _Terminal:
 
     def __init__(self, arguments: list[str], home: Path) -> None:
         self._screen, inner = pty.openpty()
-        self._program = subprocess.Popen(
-            argv(*arguments),
-            env=environment(home, TERM="xterm", COLUMNS="120", OPENAI_API_KEY="k"),
-            cwd=home,
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            start_new_session=True,
-            preexec_fn=_own_terminal,  # noqa: PLW1509 - single-threaded enough: fork and exec
-        )
-        os.close(inner)
+        env = environment(home, TERM="xterm", COLUMNS="120", OPENAI_API_KEY="k")
+        self._program = start_at_terminal(argv(*arguments), env, home, inner)
         self.seen = ""
         self._answered = 0
 
@@ -876,13 +867,6 @@ class _Terminal:
             return False
         self.seen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", data.decode(errors="replace"))
         return bool(data)
-
-
-def _own_terminal() -> None:
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _start(arguments: list[str], home: Path) -> subprocess.Popen[str]:

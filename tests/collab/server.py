@@ -23,6 +23,7 @@ from websockets.exceptions import ConnectionClosed
 from kakite.collab.auth.policy import AuthPolicy
 from kakite.collab.realtime import protocol
 from tests.bounds import WITHIN
+from tests.forking import AsyncProgram, can_fork, open_kakite
 
 TOKEN = "a-token-of-the-tests"
 
@@ -32,7 +33,7 @@ class Server:
     """A running `kakite collab`."""
 
     folder: Path
-    program: asyncio.subprocess.Process
+    program: asyncio.subprocess.Process | AsyncProgram
     url: str
     said: list[str] = field(default_factory=list[str])
 
@@ -66,15 +67,8 @@ async def serving(
     before: Sequence[str] = (),
 ) -> AsyncGenerator[Server]:
     """Start the command on a free port, and end it."""
-    words = [*before, sys.executable, "-m", "kakite", "collab", str(folder), "--http", f"127.0.0.1:{port}"]
-    program = await asyncio.create_subprocess_exec(
-        *words,
-        *options,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "KAKITE_TOKEN": TOKEN, **(environ or {})},
-        start_new_session=True,
-    )
+    words = ["collab", str(folder), "--http", f"127.0.0.1:{port}", *options]
+    program = await _start(words, {**os.environ, "KAKITE_TOKEN": TOKEN, **(environ or {})}, before)
     assert program.stdout is not None
     assert program.stderr is not None
     said: list[str] = []
@@ -99,7 +93,21 @@ async def serving(
             await hearing
 
 
-def signalled(program: asyncio.subprocess.Process, number: int) -> None:
+async def _start(
+    words: Sequence[str], environ: Mapping[str, str], before: Sequence[str]
+) -> asyncio.subprocess.Process | AsyncProgram:
+    if not before and can_fork(environ):
+        return await open_kakite(words, environ, Path.cwd())
+    return await asyncio.create_subprocess_exec(
+        *(*before, sys.executable, "-m", "kakite", *words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
+        start_new_session=True,
+    )
+
+
+def signalled(program: asyncio.subprocess.Process | AsyncProgram, number: int) -> None:
     """Send a signal to a program and to all that it started."""
     if program.returncode is None:
         with suppress(ProcessLookupError):

@@ -58,9 +58,9 @@ class Person:
         """The text in the editor."""
         return await self.tab.evaluate(TEXT)
 
-    async def open(self, server: Server, page: str) -> None:
-        """Open a page by its address."""
-        await self.tab.goto(f"{server.url}p/{quote(page)}")
+    async def open(self, server: Server, page: str, token: str = "") -> None:
+        """Open a page by its address, or by a link to it."""
+        await self.tab.goto(f"{server.url}p/{quote(page)}{token and f'?token={token}'}")
         await self.editor.wait_for()
 
     async def put(self, after: str) -> None:
@@ -151,9 +151,10 @@ class Room:
         person = Person(tab)
         tab.on("console", lambda message: person.complaints.append(message.text))
         tab.on("pageerror", lambda error: person.complaints.append(str(error)))
-        await tab.goto(f"{self.server.url}?token={TOKEN}")
         if page:
-            await person.open(self.server, page)
+            await person.open(self.server, page, TOKEN)
+        else:
+            await tab.goto(f"{self.server.url}?token={TOKEN}")
         self.people.append(person)
         return person
 

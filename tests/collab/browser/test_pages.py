@@ -156,6 +156,7 @@ async def test_a_page_is_removed_once_that_is_confirmed_and_is_brought_back_whol
         ann.tab.once("dialog", lambda dialog: dialog.accept())
         await ann.tab.locator("#remove-page").click()
         await ann.tab.locator("#nothing").get_by_role("button", name="Bring it back").click()
+        await ann.reads("# The green garden\n")
         assert await made.on_server(PAGE) == "# The green garden\n"
         made.forgiven.append("404")
 

@@ -52,7 +52,7 @@ class Vault(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base names it so
         """Say nothing."""
 
 

@@ -35,6 +35,8 @@ from tests.repositories import git
 pytestmark = pytest.mark.slow
 
 KEY = "sk-proj-0123456789abcdef-this-is-the-key"
+CLEAR_LINE = "\x15"
+"""Ctrl-U."""
 WAIT = "while [ ! -e go ]; do sleep 0.05; done"
 
 
@@ -170,7 +172,8 @@ def test_a_rewind_is_taken_back_by_another_process_and_leaves_something_to_see_a
             screen.press(f"/rewind{ENTER}1{ENTER}b{ENTER}")
             screen.wait_for("1 file; /undo")
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
-            screen.press("/diff" + ENTER)
+            screen.wait_for_bottom("› make a 2")
+            screen.press(CLEAR_LINE + "/diff" + ENTER)
             screen.wait_for("Nothing has changed.")
             screen.press(CTRL_D)
             assert screen.wait() == 0
@@ -180,7 +183,8 @@ def test_a_rewind_is_taken_back_by_another_process_and_leaves_something_to_see_a
             assert (project / "a.py").read_text(encoding="utf-8") == "a = 2\n"
             screen.press(f"/rewind{ENTER}1{ENTER}c{ENTER}")
             screen.wait_for("Back to before: make a 2 (/undo takes that back)")
-            screen.press("/diff" + ENTER)
+            screen.wait_for_bottom("› make a 2")
+            screen.press(CLEAR_LINE + "/diff" + ENTER)
             screen.wait_for("+a = 2")
             screen.press("/commit Let a be 2" + ENTER)
             screen.wait_for("on `main`: Let a be 2")

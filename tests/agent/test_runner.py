@@ -20,6 +20,7 @@ from kakite.agent.git.sandbox_remote import SandboxRemote
 from kakite.agent.git.url import parse_repo_url
 from kakite.agent.git.worktree import ORIGIN_SERVICE
 from kakite.agent.observe.events import ModelRequestStarted, RunEvent, RunListener
+from kakite.agent.run.clean_check import build_clean_spec
 from kakite.agent.run.deps import RunDeps
 from kakite.agent.run.limits import DailyUsageError, DailyUsageStore
 from kakite.agent.run.runner import run_task
@@ -96,7 +97,9 @@ def parts_of(
             record=record,
             mirror=mirror,
             relay=relay,
-            open_clean_sandbox=lambda folder: open_sandbox(kind, folder, terms=terms, environ=environ),
+            open_clean_sandbox=lambda folder: open_sandbox(
+                kind, folder, terms=build_clean_spec(terms), environ=environ
+            ),
             sandbox=sandbox,
             limits=terms.limits,
             model=ScriptedModel(script),

@@ -206,6 +206,8 @@ class RunSession:
         await self.turns.finish_recording_usage(run)
         # From the commit on, what a command that was left running pushes would pass for what was checked.
         await self._parts.relay.accept_pushes(accepted=not isinstance(action, _PUBLISH_ACTIONS))
+        if isinstance(action, _PUBLISH_ACTIONS):
+            await self._end_programs()
         match action:
             case state_machine.ModelRequestAction():
                 return await self.turns.ask_model(run, meanwhile)
@@ -225,6 +227,19 @@ class RunSession:
                 return run
             case _:
                 assert_never(action)
+
+    async def _end_programs(self) -> None:
+        """End what commands of the model left running; the tools are there again when one is called.
+
+        It could change what is committed. Even where it sees nothing of a clean checkout, it would share the
+        kernel's locks, counts and events with it, and could give a check a sign by them.
+        """
+        if not await self._toolbox.pause():
+            return
+        if self._parts.container:
+            await self._parts.container.end_commands()
+        await self._parts.sandbox.destroy()
+        await self._parts.sandbox.prepare()
 
     async def _list_changed_files(self, run: RunState) -> Sequence[str]:
         return await self._checkout.list_changed_files(run.base) if await self._checkout.is_ready() else ()
@@ -295,7 +310,7 @@ class RunSession:
         run = await self._rebase_onto_draft(run)
         await self._checkout.send_head(run.base, self._parts.mirror)
         if await self._parts.mirror.get_outgoing() != run.commit:
-            return replace(run, phase="inspect")  # something changed the branch since it was inspected
+            return state_machine.on_branch_changed(run)
         seen = await check_clean_checkout(run, self._parts, check)
         if seen.finding:
             self._emit(FindingsReported(findings=(seen.finding,)))
@@ -311,7 +326,7 @@ class RunSession:
             return moved  # what was checked is another commit: the check is due again
         await self._checkout.send_head(run.base, self._parts.mirror)
         if await self._parts.mirror.get_outgoing() != run.commit:
-            return replace(run, phase="inspect")  # something changed the branch since it was inspected
+            return state_machine.on_branch_changed(run)
         if not run.task.push:
             await self._parts.mirror.keep_branch(branch, run.commit)
             return state_machine.on_keep(run)

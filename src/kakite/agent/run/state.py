@@ -237,6 +237,8 @@ class RunState:
     conflicts: tuple[Conflict, ...] = ()
     """Where a rebase has stopped."""
     pushes: int = 0
+    unasked: int = 0
+    """How often the branch was inspected anew, because it had changed, since the model was asked last."""
     refused: bool = False
     """The model would not answer."""
     summary: str = ""

@@ -50,7 +50,7 @@ from kakite.agent.run.state import (
     get_exit_code,
     get_forgiven,
 )
-from kakite.errors import KakiteError
+from kakite.errors import ExternalError, KakiteError
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import Image, ToolCall, ToolResult
 
@@ -104,6 +104,7 @@ MAX_INSPECTIONS = 2  # rounds in which the model may mend what an inspection fou
 MAX_REPLANS = 3  # times that the model is asked for another plan
 MAX_FAILURES = 4  # calls that failed in a row, after which it is asked
 MAX_RESOLUTIONS = 5  # conflicts given to the model before a person must look
+MAX_UNASKED = 3  # times that a changed branch is inspected anew without the model
 MAX_PUSHES = 5  # pushes that lost a race before we give up
 RESULT_LIMIT = 60_000  # characters of one tool result that the model is shown
 DIFF_LIMIT = 400_000  # characters of the diff that are kept and reported; the branch has all of it
@@ -382,6 +383,8 @@ def _find_stop_status(run: RunState) -> RunStatus | None:
         return "refused"
     if run.stuck:
         return "stuck"
+    if run.phase == "inspect" and run.unasked and find_reached_limits(run):
+        return "budget"
     return "conflict" if run.resolutions > MAX_RESOLUTIONS or run.pushes > MAX_PUSHES else None
 
 
@@ -414,7 +417,7 @@ def resume_run(run: RunState, task: Task, more: UsageLimits | None = None) -> Ru
     marks = () if run.stuck else run.marks
     window = run.window if task.model == run.task.model else 0
     run = replace(run, window=window)
-    forgiven = replace(run, refused=False, resolutions=0, pushes=0, stuck=False, marks=marks)
+    forgiven = replace(run, refused=False, resolutions=0, pushes=0, unasked=0, stuck=False, marks=marks)
     return _deliver_notes(replace(forgiven, task=task, status=None, reached=()))
 
 
@@ -523,7 +526,7 @@ def record_subagent(run: RunState, child: RunState) -> RunState:
 def on_reply(run: RunState, reply: Reply, seconds: float = 0.0) -> RunState:
     """Take a reply of the model in, which took so long."""
     spent = run.spent + compute_usage(reply.usage, seconds=seconds, calls=0)
-    run = replace(run, messages=(*run.messages, reply), usage=run.usage + reply.usage, spent=spent)
+    run = replace(run, messages=(*run.messages, reply), usage=run.usage + reply.usage, spent=spent, unasked=0)
     return _deliver_notes(_apply_reply(run, reply))
 
 
@@ -711,6 +714,22 @@ def on_push(run: RunState) -> RunState:
     step = RunStep(kind="push", text=f"pushed {run.task.branch} ({run.commit[:10]})")
     plan = complete_plan(run.plan, checked=not find_unverified_reason(run)) if run.plan else None
     return replace(run, plan=plan, phase="done", status="done", pushed=True, steps=(*run.steps, step))
+
+
+def on_branch_changed(run: RunState) -> RunState:
+    """Take in that the branch is another one than was inspected: that is due again.
+
+    Raises:
+        ExternalError: it was so too often without the model, code ``branch_changed``.
+    """
+    if run.unasked >= MAX_UNASKED:
+        raise ExternalError(
+            f"something in the sandbox changes `{run.task.branch}` again and again: the plan's check, "
+            "or a filter of git",
+            hint="look at the check and at the repository's attributes; then resume",
+            code="branch_changed",
+        )
+    return replace(run, phase="inspect", unasked=run.unasked + 1)
 
 
 def on_keep(run: RunState) -> RunState:

@@ -225,6 +225,10 @@ class RunToolset:
         """
         return await self._toolset.call(call)
 
+    async def pause(self) -> bool:
+        """End what the tools in the sandbox have started, see ``SandboxToolset.pause``."""
+        return await self._toolset.pause()
+
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the tools, the same ones every time."""
         return self._tools

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import assert_never
 
-from kakite.agent.git.mirror import GitError, Mirror
+from kakite.agent.git.mirror import OUTGOING_REF, GitError, Mirror
 from kakite.agent.git.worktree import TreeSnapshot, Worktree, lint_diff
 from kakite.agent.observe.event_log import (
     build_step_event,
@@ -189,7 +189,8 @@ class RunSession:
         else:
             if not await self._checkout.is_ready():
                 await _create_worktree(self._checkout, run, self._parts)
-            patch = await self._checkout.build_patch(run.base)
+            files = await self._checkout.send_files(run.base, self._parts.mirror)
+            patch = await self._parts.mirror.build_patch(run.base, files)
         try:
             await asyncio.to_thread(Path(run.task.patch).write_bytes, patch)
         except OSError as error:
@@ -216,7 +217,7 @@ class RunSession:
             case state_machine.InspectionAction(check):
                 return await self._inspect(run, check)
             case state_machine.CommitAction(message):
-                return self._on_commit(run, await self._checkout.commit(message, run.base))
+                return await self._commit(run, message)
             case state_machine.CleanCheckAction(check):
                 return await self._check_commit(run, check)
             case state_machine.PushAction():
@@ -257,8 +258,8 @@ class RunSession:
             await _create_worktree(self._checkout, run, self._parts)
         run = await self._move_base_to_pulled(run)
         try:
-            diff = await self._checkout.diff(run.base)
-            findings = await asyncio.to_thread(lint_diff, diff)
+            files = await self._checkout.send_files(run.base, self._parts.mirror)
+            diff, findings = await self._read_diff(run.base, files)
         except GitError as error:  # a file that git cannot take: the model may mend that
             if run.inspections >= state_machine.MAX_INSPECTIONS:
                 raise
@@ -301,9 +302,20 @@ class RunSession:
             return step, ""
         return step, f"the check `{check}` failed:\n{result.text}"
 
-    def _on_commit(self, run: RunState, commit: str) -> RunState:
-        after = state_machine.on_commit(run, commit)
+    async def _commit(self, run: RunState, message: str) -> RunState:
+        commit = await self._checkout.commit(message, run.base)
+        await self._checkout.send_commit(commit, run.base, self._parts.mirror, OUTGOING_REF)
+        diff, findings = await self._read_diff(run.base, commit)
+        after = state_machine.on_commit(run, commit, diff=diff, findings=findings)
         return after if after.commit == run.commit else self._emit_step(after)
+
+    async def _read_diff(self, base: str, commit: str) -> tuple[str, tuple[str, ...]]:
+        """Return what a commit changes, and what is plainly wrong with that.
+
+        By git on the host: what git in the sandbox shows is up to settings that the model can write.
+        """
+        diff = await self._parts.mirror.build_diff(base, commit)
+        return diff, await asyncio.to_thread(lint_diff, diff)
 
     async def _check_commit(self, run: RunState, check: str) -> RunState:
         await self._checkout.abort_rebase()  # of a process that ended in the middle of one
@@ -359,8 +371,11 @@ class RunSession:
     async def _on_rebase(self, run: RunState, conflicts: Sequence[Conflict]) -> RunState:
         if conflicts:
             return self._emit_step(state_machine.on_conflicts(run, tuple(conflicts)))
-        commit, onto = await self._checkout.get_head(), await self._checkout.get_theirs()
-        return self._emit_step(state_machine.on_rebase(run, commit=commit, onto=onto))
+        mirror = self._parts.mirror
+        commit, onto = await self._checkout.get_head(), await mirror.get_theirs()
+        mixed = mirror.has_sandbox_push
+        base = await mirror.find_merge_base(run.base, onto) if mixed else onto
+        return self._emit_step(state_machine.on_rebase(run, commit=commit, onto=base, mixed=mixed))
 
     def _emit_step(self, run: RunState) -> RunState:
         self._emit(build_step_event(run.steps[-1]))

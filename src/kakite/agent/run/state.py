@@ -244,6 +244,9 @@ class RunState:
     summary: str = ""
     commit: str = ""
     diff: str = ""
+    """What is changed, as git on the host shows it; shortened."""
+    diffstat: str = ""
+    """Which files that are, with their counts: all of them."""
     findings: tuple[str, ...] = ()
     """What the last inspection found and the model did not mend."""
     steps: tuple[RunStep, ...] = ()
@@ -306,7 +309,7 @@ def build_run_result(run: RunState) -> RunResult:
         checked=get_check_result(run),
         doubt=find_unverified_reason(run),
         findings=run.findings,
-        diffstat=compute_diffstat(run.diff),
+        diffstat=run.diffstat or compute_diffstat(run.diff),
     )
 
 

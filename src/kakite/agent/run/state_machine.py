@@ -650,7 +650,7 @@ def on_inspection(
     steps = (*run.steps, checked) if checked else run.steps
     spent = run.spent + RunUsage(seconds=checked.seconds if checked else 0.0)
     findings = tuple(_truncate(finding, RESULT_LIMIT) for finding in findings)
-    run = replace(run, diff=_truncate(diff, DIFF_LIMIT), findings=findings, steps=steps, spent=spent)
+    run = replace(_record_diff(run, diff), findings=findings, steps=steps, spent=spent)
     if not diff:
         return _on_no_changes(run)
     if objected:  # each round takes an answer, so only the turns end them; another check may be wanted
@@ -664,6 +664,10 @@ def on_inspection(
             _append_user_message(run, load_prompt("findings").format(findings="\n\n".join(findings)))
         )
     return _restart_inspections(run, findings) if _is_failed(checked) else replace(run, phase="commit")
+
+
+def _record_diff(run: RunState, diff: str) -> RunState:
+    return replace(run, diff=_truncate(diff, DIFF_LIMIT), diffstat=compute_diffstat(diff))
 
 
 def on_clean_check(run: RunState, checked: RunStep, finding: str) -> RunState:
@@ -700,8 +704,16 @@ def _restart_inspections(run: RunState, findings: tuple[str, ...]) -> RunState:
     return _deliver_notes(_append_user_message(asked, "\n\n".join(findings)))
 
 
-def on_commit(run: RunState, commit: str) -> RunState:
-    """Take in that everything is committed."""
+def on_commit(
+    run: RunState, commit: str, *, diff: str | None = None, findings: tuple[str, ...] = ()
+) -> RunState:
+    """Take in that everything is committed: what that changes, and what is plainly wrong with it.
+
+    Without ``diff`` that is what was inspected.
+    """
+    known = tuple(_truncate(finding, RESULT_LIMIT) for finding in findings)
+    findings = (*run.findings, *(finding for finding in known if finding not in run.findings))
+    run = replace(run if diff is None else _record_diff(run, diff), findings=findings)
     if commit == run.commit:  # what was inspected again after a rebase needed no further change
         return replace(run, phase="push")
     subject = build_commit_subject(run.task, run.plan)
@@ -744,9 +756,14 @@ def on_model_push(run: RunState, commit: str) -> RunState:
     return replace(run, steps=(*run.steps, step))
 
 
-def on_rebase(run: RunState, *, commit: str, onto: str) -> RunState:
-    """Take in that our commits now stand on theirs. What came out of that is inspected anew."""
-    step = RunStep(kind="rebase", text=f"rebased onto {run.task.branch} of someone else, now {commit[:10]}")
+def on_rebase(run: RunState, *, commit: str, onto: str, mixed: bool = False) -> RunState:
+    """Take in that our commits now stand on what was pushed. What came out of that is inspected anew.
+
+    ``onto`` is what others had pushed, which the report leaves out. With ``mixed``, commits that a command of
+    the model's pushed may be among what came later.
+    """
+    whose = "with commits that a command pushed" if mixed else "of someone else"
+    step = RunStep(kind="rebase", text=f"rebased onto {run.task.branch} {whose}, now {commit[:10]}")
     run = replace(
         run,
         phase="inspect",

@@ -100,7 +100,7 @@ async def push_partial_work(run: RunState, parts: RunDeps, checkout: Worktree) -
         if await checkout.rebase(history, base):
             await checkout.abort_rebase()  # nobody is there to resolve the conflicts
             break
-        base = await checkout.get_theirs()
+        base = theirs
     kept = await _push_checkpoint_ref(run, parts, commit)
     return PartialPush(commit=commit, pushed=False, kept=kept)
 

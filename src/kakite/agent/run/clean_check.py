@@ -88,7 +88,7 @@ async def _run_check(
         await checkout.create(history)
         setup = await set_up(sandbox) if run.task.setup else SetupResult()
         done = await sandbox.exec(
-            ("sh", "-c", check), env=setup.environment, timeout=CHECK_TIMEOUT, limit=_OUTPUT_LIMIT
+            ("/bin/sh", "-c", check), env=setup.environment, timeout=CHECK_TIMEOUT, limit=_OUTPUT_LIMIT
         )
         return setup, done
     finally:

@@ -647,13 +647,12 @@ def _build_deps(
     container = _name_container(task, record)
     terms = _build_sandbox_spec(task, address, relay, container)
     sandbox = open_sandbox(task.sandbox, record.task, terms=terms)
+    kind = sandbox.kind if task.sandbox == AUTO else task.sandbox
     terminal.where = lambda: _describe_sandbox(task, sandbox)
     return RunDeps(
         mirror=mirror,
         relay=relay,
-        open_clean_sandbox=lambda folder: open_sandbox(
-            sandbox.kind if task.sandbox == AUTO else task.sandbox, folder, terms=build_clean_spec(terms)
-        ),
+        open_clean_sandbox=lambda folder: open_sandbox(kind, folder, terms=build_clean_spec(terms)),
         model=open_task_model(task),
         rules=MODES[_parse_mode(task.approve)],
         approver=terminal if _is_terminal() else DenyingApprover(),

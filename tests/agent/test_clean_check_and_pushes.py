@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kakite.agent.run.state import get_check_result
-from tests.agent.test_clean_check import BACKGROUND, run_checked
+from tests.agent.test_clean_check import BACKGROUND, FEW, run_checked
 from tests.agent.test_runner import BRANCH, command
 from tests.cli.program import skip_without
 from tests.repositories import git
@@ -59,7 +59,7 @@ async def test_what_a_process_that_was_left_running_pushes_is_not_checked(place:
 
 
 async def test_what_the_clean_checkout_pushes_is_not_checked(place: Path, kind: str) -> None:
-    run = await run_checked(place, PUSHING_CHECK, command("touch mark.local"), kind=kind)
+    run = await run_checked(place, PUSHING_CHECK, command("touch mark.local"), kind=kind, max_turns=FEW)
     commit, content = read_remote(place)
     last = [step for step in run.steps if step.kind == "check"][-1]
     assert not get_check_result(run) or (last.commit, content) == (commit, "2")

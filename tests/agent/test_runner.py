@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from kakite.agent.git import worktree
+from kakite.agent.git import mirror as mirrors
 from kakite.agent.git.mirror import Mirror
 from kakite.agent.git.sandbox_remote import SandboxRemote
 from kakite.agent.git.url import parse_repo_url
 from kakite.agent.git.worktree import ORIGIN_SERVICE
 from kakite.agent.observe.events import ModelRequestStarted, RunEvent, RunListener
+from kakite.agent.run.clean_check import build_clean_spec
 from kakite.agent.run.deps import RunDeps
 from kakite.agent.run.limits import DailyUsageError, DailyUsageStore
 from kakite.agent.run.runner import run_task
@@ -96,7 +97,9 @@ def parts_of(
             record=record,
             mirror=mirror,
             relay=relay,
-            open_clean_sandbox=lambda folder: open_sandbox(kind, folder, terms=terms, environ=environ),
+            open_clean_sandbox=lambda folder: open_sandbox(
+                kind, folder, terms=build_clean_spec(terms), environ=environ
+            ),
             sandbox=sandbox,
             limits=terms.limits,
             model=ScriptedModel(script),
@@ -239,13 +242,13 @@ def peak() -> int:
 
 
 async def test_a_diff_that_is_too_long_is_no_diff(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worktree, "_MAX_DATA_BYTES", 1 << 20)
+    monkeypatch.setattr(mirrors, "_MAX_OUTPUT_BYTES", 1 << 20)
     remote = make_remote(place, {"a": "1\n"})
     long = command("seq 400000 > b")
     run = await run_of(place, remote, long, {"say": "Done."}, command("seq 4 > b"))
     assert run.status == "done"
     told = [message.text for message in run.messages if isinstance(message, UserMessage)]
-    assert any("`git diff` in the sandbox printed more than 1 MiB" in text for text in told)
+    assert any("the diff has more than 1 MiB" in text for text in told)
     assert git(remote, "show", f"{BRANCH}:b").split() == ["1", "2", "3", "4"]
 
 

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from kakite.agent.run import plan as plans
 from kakite.agent.run import state_machine
 from kakite.agent.run.compaction import get_visible_messages
+from kakite.agent.run.limits import RunUsage, UsageLimits
 from kakite.agent.run.state import Conflict, Plan, RunState, RunStep, Task
 from kakite.agent.run.store import RunFolder, RunStoreError
+from kakite.errors import ExternalError
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import ToolCall, ToolResult
 
@@ -615,3 +617,23 @@ def test_a_record_of_something_else_is_named_unreadable(tmp_path: Path) -> None:
     with pytest.raises(RunStoreError) as caught:
         record.load()
     assert caught.value.code == "run_unreadable"
+
+
+def test_a_branch_that_changes_again_and_again_ends_the_run() -> None:
+    run = replace(worked(), phase="push")
+    for _ in range(state_machine.MAX_UNASKED):
+        run = replace(state_machine.on_branch_changed(run), phase="push")
+    with pytest.raises(ExternalError) as raised:
+        state_machine.on_branch_changed(run)
+    assert raised.value.code == "branch_changed"
+    assert state_machine.on_reply(replace(run, phase="act"), reply("Done.")).unasked == 0
+    assert state_machine.resume_run(run, run.task).unasked == 0
+
+
+def test_a_run_that_is_inspected_anew_looks_at_its_limits() -> None:
+    run = replace(worked(), phase="push", spent=RunUsage(seconds=11))
+    run = replace(run, task=task(budget=UsageLimits(seconds=10)))
+    assert state_machine.next_action(state_machine.on_branch_changed(run)) == state_machine.FinishAction(
+        "budget"
+    )
+    assert state_machine.next_action(replace(run, phase="inspect")) == state_machine.InspectionAction("true")

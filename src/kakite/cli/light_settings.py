@@ -32,7 +32,7 @@ def load_history_days(environ: Mapping[str, str]) -> int:
                 f"`{HISTORY_DAYS_VARIABLE}` is not a number of days: `{said[:50]}`", hint="give 1 or more"
             )
         return int(said)
-    if environ.get("KAKITE_CONFIG") or get_user_settings_file(environ).exists():
+    if environ.get("KAKITE_CONFIG") or get_user_settings_file(environ).is_file():
         from kakite.cli.settings import load_user_settings
 
         return load_user_settings(environ).history_days

@@ -97,7 +97,7 @@ async def work_in_repository(sandbox: Sandbox) -> None:
 
     checkout = Worktree(sandbox, branch="main", author=("Kakite", "kakite@example.org"))
     base = await checkout.get_head()
-    await checkout.diff(base)
+    await checkout.snapshot(base)
     await checkout.commit("attempt", base)
 
 

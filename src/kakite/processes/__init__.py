@@ -18,6 +18,7 @@ from kakite.processes.process import (
 from kakite.processes.spawn_server import DelegatedSpawn, SpawnServer, SpawnServerConfig, SpawnServerError
 from kakite.processes.spec import (
     COMMANDS,
+    UNTRUSTED_HOME,
     Network,
     ProcessError,
     ProcessSpec,
@@ -31,6 +32,7 @@ from kakite.processes.spec import (
 __all__ = [
     "COMMANDS",
     "STOP_TIMEOUT",
+    "UNTRUSTED_HOME",
     "CompletedProcess",
     "CpuActivity",
     "DelegatedSpawn",

@@ -30,6 +30,9 @@ IMPORT_ROOTS = "KAKITE_IMPORT_ROOTS"
 """The variable with the folders that Python is to import a task's own modules from, as in ``PYTHONPATH``."""
 COMMANDS = "KAKITE_COMMANDS"
 """The variable with the socket of the service that runs the commands of a task, where they run elsewhere."""
+UNTRUSTED_HOME = "KAKITE_UNTRUSTED_HOME"
+"""The variable that tells a server of tools that a model's commands can write its home: nothing there is its
+settings, or a program that it starts by itself."""
 _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

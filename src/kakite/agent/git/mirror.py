@@ -102,13 +102,16 @@ def _iter_argument_paths(process: Path) -> Iterator[Path]:
 
 
 GIT_TIMEOUT = 3600.0  # s; a first clone of a very large repository
-PATCH_COMMAND = (
-    *("diff", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"),
+_DIFF_TIMEOUT = 600.0  # s
+_DIFF = (
+    *("-c", "core.attributesFile=/dev/null", "diff", "--no-color", "--no-ext-diff", "--no-textconv"),
     *("--src-prefix=a/", "--dst-prefix=b/"),
 )
-"""The words of git for a patch that holds everything, whatever settings there are."""
+_PATCH = (*_DIFF, "--binary", "--full-index", "--no-renames")
 OUTGOING_REF = "refs/kakite/out"
 """What the mirror would push as the branch."""
+INSPECTED_REF = "refs/kakite/inspected"
+"""The files of the work tree as they were inspected last."""
 WIP_REF = "refs/kakite/wip"
 """Work in progress, in the mirror; on the remote it has the task's name behind it."""
 
@@ -337,9 +340,34 @@ class Mirror:
         Raises:
             GitError: one of them is not here, or the patch is too large.
         """
-        done = await self._run_git_or_raise(*PATCH_COMMAND, base, commit, "--")
-        if done.stdout_dropped:
-            raise GitError(f"the patch has more than {_MAX_OUTPUT_BYTES >> 20} MiB")
+        return await self._read_diff(*_PATCH, base, commit, "--")
+
+    async def build_diff(self, base: str, commit: str) -> str:
+        """Return what a commit changes, as a unified diff for people.
+
+        No setting and no attribute of the repository leaves anything out: of a file that a committed
+        attribute calls binary the lines are there, and what holds a NUL is one line.
+
+        Raises:
+            GitError: one of them is not here, or the diff is too large.
+        """
+        return (await self._read_diff(*_DIFF, base, commit, "--")).decode(errors="replace")
+
+    async def _read_diff(self, *arguments: str) -> bytes:
+        empty = await self._run_git_or_raise("hash-object", "-t", "tree", os.devnull)
+        alone = {
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            # A bare repository has the attributes of its HEAD in some versions of git; older ones have none.
+            "GIT_ATTR_SOURCE": empty.stdout.decode().strip(),
+        }
+        launch = limit_memory(self._build_git_spec(*arguments, more=alone))
+        done = await run(launch, timeout=_DIFF_TIMEOUT, limit=_MAX_OUTPUT_BYTES)
+        if done.exit_code != 0:
+            raise self._build_error("git_failed", "`git diff` failed", done)
+        if done.stdout_dropped:  # a part must not be taken for the whole
+            raise GitError(f"the diff has more than {_MAX_OUTPUT_BYTES >> 20} MiB")
         return done.stdout
 
     async def get_outgoing(self) -> str:
@@ -468,9 +496,14 @@ class Mirror:
         """Remember that the branch holds commits which the sandbox pushed by itself."""
         (self.folder / _SANDBOX_PUSH_MARKER).touch()
 
+    @property
+    def has_sandbox_push(self) -> bool:
+        """Whether the branch holds commits that the sandbox pushed by itself."""
+        return (self.folder / _SANDBOX_PUSH_MARKER).exists()
+
     async def is_from_others(self, commit: str, branch: str, *, since: str) -> bool:
         """Return whether all that came to the branch since a commit, up to this one, is other people's."""
-        if (self.folder / _SANDBOX_PUSH_MARKER).exists() or not _COMMIT_ID.fullmatch(commit):
+        if self.has_sandbox_push or not _COMMIT_ID.fullmatch(commit):
             return False
         below = [(since, commit), (commit, f"refs/heads/{branch}")]
         checked = [await self._run_git("merge-base", "--is-ancestor", *pair) for pair in below]
@@ -509,13 +542,22 @@ class Mirror:
             GitError: it cannot be reached.
         """
         done = await self._run_git(
-            "fetch", "--quiet", "--no-tags", self._address.url, f"+refs/heads/{branch}:refs/kakite/theirs"
+            "fetch", "--quiet", "--no-tags", self._address.url, f"+refs/heads/{branch}:{_THEIRS_REF}"
         )
         if done.exit_code != 0:
             raise self._build_error(
                 "fetch_failed", f"`{branch}` cannot be fetched from `{self._address.url}`", done
             )
-        return (await self._run_git_or_raise("rev-parse", "refs/kakite/theirs")).stdout.decode().strip()
+        return await self.get_theirs()
+
+    async def get_theirs(self) -> str:
+        """Return the commit that ``fetch`` found last."""
+        return (await self._run_git_or_raise("rev-parse", _THEIRS_REF)).stdout.decode().strip()
+
+    async def find_merge_base(self, one: str, other: str) -> str:
+        """Return the last commit that both stand on; the other one where there is none."""
+        done = await self._run_git("merge-base", one, other)
+        return done.stdout.decode().strip() if done.exit_code == 0 else other
 
     async def _run_git_or_raise(
         self, *arguments: str, more: Mapping[str, str] | None = None
@@ -592,6 +634,7 @@ def _check_checkpoint_ref(reference: str) -> None:
 
 _COMMIT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _AUTH_FAILED = b"Authentication failed"  # git's own words; it speaks English to us
+_THEIRS_REF = "refs/kakite/theirs"
 _SANDBOX_PUSH_MARKER = "kakite-pushed"
 _REJECTED = (
     r"\[rejected\] \((fetch first|non-fast-forward)\)"

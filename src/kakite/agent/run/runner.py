@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import assert_never
 
-from kakite.agent.git.mirror import GitError, Mirror
+from kakite.agent.git.mirror import OUTGOING_REF, GitError, Mirror
 from kakite.agent.git.worktree import TreeSnapshot, Worktree, lint_diff
 from kakite.agent.observe.event_log import (
     build_step_event,
@@ -189,7 +189,8 @@ class RunSession:
         else:
             if not await self._checkout.is_ready():
                 await _create_worktree(self._checkout, run, self._parts)
-            patch = await self._checkout.build_patch(run.base)
+            files = await self._checkout.send_files(run.base, self._parts.mirror)
+            patch = await self._parts.mirror.build_patch(run.base, files)
         try:
             await asyncio.to_thread(Path(run.task.patch).write_bytes, patch)
         except OSError as error:
@@ -206,6 +207,8 @@ class RunSession:
         await self.turns.finish_recording_usage(run)
         # From the commit on, what a command that was left running pushes would pass for what was checked.
         await self._parts.relay.accept_pushes(accepted=not isinstance(action, _PUBLISH_ACTIONS))
+        if isinstance(action, _PUBLISH_ACTIONS):
+            await self._end_programs()
         match action:
             case state_machine.ModelRequestAction():
                 return await self.turns.ask_model(run, meanwhile)
@@ -214,7 +217,7 @@ class RunSession:
             case state_machine.InspectionAction(check):
                 return await self._inspect(run, check)
             case state_machine.CommitAction(message):
-                return self._on_commit(run, await self._checkout.commit(message, run.base))
+                return await self._commit(run, message)
             case state_machine.CleanCheckAction(check):
                 return await self._check_commit(run, check)
             case state_machine.PushAction():
@@ -225,6 +228,19 @@ class RunSession:
                 return run
             case _:
                 assert_never(action)
+
+    async def _end_programs(self) -> None:
+        """End what commands of the model left running; the tools are there again when one is called.
+
+        It could change what is committed. Even where it sees nothing of a clean checkout, it would share the
+        kernel's locks, counts and events with it, and could give a check a sign by them.
+        """
+        if not await self._toolbox.pause():
+            return
+        if self._parts.container:
+            await self._parts.container.end_commands()
+        await self._parts.sandbox.destroy()
+        await self._parts.sandbox.prepare()
 
     async def _list_changed_files(self, run: RunState) -> Sequence[str]:
         return await self._checkout.list_changed_files(run.base) if await self._checkout.is_ready() else ()
@@ -242,8 +258,8 @@ class RunSession:
             await _create_worktree(self._checkout, run, self._parts)
         run = await self._move_base_to_pulled(run)
         try:
-            diff = await self._checkout.diff(run.base)
-            findings = await asyncio.to_thread(lint_diff, diff)
+            files = await self._checkout.send_files(run.base, self._parts.mirror)
+            diff, findings = await self._read_diff(run.base, files)
         except GitError as error:  # a file that git cannot take: the model may mend that
             if run.inspections >= state_machine.MAX_INSPECTIONS:
                 raise
@@ -286,16 +302,27 @@ class RunSession:
             return step, ""
         return step, f"the check `{check}` failed:\n{result.text}"
 
-    def _on_commit(self, run: RunState, commit: str) -> RunState:
-        after = state_machine.on_commit(run, commit)
+    async def _commit(self, run: RunState, message: str) -> RunState:
+        commit = await self._checkout.commit(message, run.base)
+        await self._checkout.send_commit(commit, run.base, self._parts.mirror, OUTGOING_REF)
+        diff, findings = await self._read_diff(run.base, commit)
+        after = state_machine.on_commit(run, commit, diff=diff, findings=findings)
         return after if after.commit == run.commit else self._emit_step(after)
+
+    async def _read_diff(self, base: str, commit: str) -> tuple[str, tuple[str, ...]]:
+        """Return what a commit changes, and what is plainly wrong with that.
+
+        By git on the host: what git in the sandbox shows is up to settings that the model can write.
+        """
+        diff = await self._parts.mirror.build_diff(base, commit)
+        return diff, await asyncio.to_thread(lint_diff, diff)
 
     async def _check_commit(self, run: RunState, check: str) -> RunState:
         await self._checkout.abort_rebase()  # of a process that ended in the middle of one
         run = await self._rebase_onto_draft(run)
         await self._checkout.send_head(run.base, self._parts.mirror)
         if await self._parts.mirror.get_outgoing() != run.commit:
-            return replace(run, phase="inspect")  # something changed the branch since it was inspected
+            return state_machine.on_branch_changed(run)
         seen = await check_clean_checkout(run, self._parts, check)
         if seen.finding:
             self._emit(FindingsReported(findings=(seen.finding,)))
@@ -311,7 +338,7 @@ class RunSession:
             return moved  # what was checked is another commit: the check is due again
         await self._checkout.send_head(run.base, self._parts.mirror)
         if await self._parts.mirror.get_outgoing() != run.commit:
-            return replace(run, phase="inspect")  # something changed the branch since it was inspected
+            return state_machine.on_branch_changed(run)
         if not run.task.push:
             await self._parts.mirror.keep_branch(branch, run.commit)
             return state_machine.on_keep(run)
@@ -344,8 +371,11 @@ class RunSession:
     async def _on_rebase(self, run: RunState, conflicts: Sequence[Conflict]) -> RunState:
         if conflicts:
             return self._emit_step(state_machine.on_conflicts(run, tuple(conflicts)))
-        commit, onto = await self._checkout.get_head(), await self._checkout.get_theirs()
-        return self._emit_step(state_machine.on_rebase(run, commit=commit, onto=onto))
+        mirror = self._parts.mirror
+        commit, onto = await self._checkout.get_head(), await mirror.get_theirs()
+        mixed = mirror.has_sandbox_push
+        base = await mirror.find_merge_base(run.base, onto) if mixed else onto
+        return self._emit_step(state_machine.on_rebase(run, commit=commit, onto=base, mixed=mixed))
 
     def _emit_step(self, run: RunState) -> RunState:
         self._emit(build_step_event(run.steps[-1]))

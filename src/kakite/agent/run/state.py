@@ -270,11 +270,16 @@ class RunState:
     conflicts: tuple[Conflict, ...] = ()
     """Where a rebase has stopped."""
     pushes: int = 0
+    unasked: int = 0
+    """How often the branch was inspected anew, because it had changed, since the model was asked last."""
     refused: bool = False
     """The model would not answer."""
     summary: str = ""
     commit: str = ""
     diff: str = ""
+    """What is changed, as git on the host shows it; shortened."""
+    diffstat: str = ""
+    """Which files that are, with their counts: all of them."""
     findings: tuple[str, ...] = ()
     """What the last inspection found and the model did not mend."""
     steps: tuple[RunStep, ...] = ()
@@ -342,7 +347,7 @@ def build_run_result(run: RunState) -> RunResult:
         checked=get_check_result(run),
         doubt=find_unverified_reason(run),
         findings=run.findings,
-        diffstat=compute_diffstat(run.diff),
+        diffstat=run.diffstat or compute_diffstat(run.diff),
     )
 
 

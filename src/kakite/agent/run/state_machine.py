@@ -51,7 +51,7 @@ from kakite.agent.run.state import (
     get_exit_code,
     get_forgiven,
 )
-from kakite.errors import KakiteError
+from kakite.errors import ExternalError, KakiteError
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, Usage, UserMessage
 from kakite.tools.toolset import Image, ToolCall, ToolResult
 
@@ -105,6 +105,7 @@ MAX_INSPECTIONS = 2  # rounds in which the model may mend what an inspection fou
 MAX_REPLANS = 3  # times that the model is asked for another plan
 MAX_FAILURES = 4  # calls that failed in a row, after which it is asked
 MAX_RESOLUTIONS = 5  # conflicts given to the model before a person must look
+MAX_UNASKED = 3  # times that a changed branch is inspected anew without the model
 MAX_PUSHES = 5  # pushes that lost a race before we give up
 RESULT_LIMIT = 60_000  # characters of one tool result that the model is shown
 DIFF_LIMIT = 400_000  # characters of the diff that are kept and reported; the branch has all of it
@@ -352,6 +353,8 @@ def _find_stop_status(run: RunState) -> RunStatus | None:
         return "refused"
     if run.stuck:
         return "stuck"
+    if run.phase == "inspect" and run.unasked and find_reached_limits(run):
+        return "budget"
     return "conflict" if run.resolutions > MAX_RESOLUTIONS or run.pushes > MAX_PUSHES else None
 
 
@@ -384,7 +387,7 @@ def resume_run(run: RunState, task: Task, more: UsageLimits | None = None) -> Ru
     marks = () if run.stuck else run.marks
     window = run.window if task.model == run.task.model else 0
     run = replace(run, window=window)
-    forgiven = replace(run, refused=False, resolutions=0, pushes=0, stuck=False, marks=marks)
+    forgiven = replace(run, refused=False, resolutions=0, pushes=0, unasked=0, stuck=False, marks=marks)
     return _deliver_notes(replace(forgiven, task=task, status=None, reached=()))
 
 
@@ -493,7 +496,7 @@ def record_subagent(run: RunState, child: RunState) -> RunState:
 def on_reply(run: RunState, reply: Reply, seconds: float = 0.0) -> RunState:
     """Take a reply of the model in, which took so long."""
     spent = run.spent + compute_usage(reply.usage, seconds=seconds, calls=0)
-    run = replace(run, messages=(*run.messages, reply), usage=run.usage + reply.usage, spent=spent)
+    run = replace(run, messages=(*run.messages, reply), usage=run.usage + reply.usage, spent=spent, unasked=0)
     return _deliver_notes(_apply_reply(run, reply))
 
 
@@ -617,7 +620,7 @@ def on_inspection(
     steps = (*run.steps, checked) if checked else run.steps
     spent = run.spent + RunUsage(seconds=checked.seconds if checked else 0.0)
     findings = tuple(_truncate(finding, RESULT_LIMIT) for finding in findings)
-    run = replace(run, diff=_truncate(diff, DIFF_LIMIT), findings=findings, steps=steps, spent=spent)
+    run = replace(_record_diff(run, diff), findings=findings, steps=steps, spent=spent)
     if not diff:
         return _on_no_changes(run)
     if objected:  # each round takes an answer, so only the turns end them; another check may be wanted
@@ -631,6 +634,10 @@ def on_inspection(
             _append_user_message(run, load_prompt("findings").format(findings="\n\n".join(findings)))
         )
     return _restart_inspections(run, findings) if _is_failed(checked) else replace(run, phase="commit")
+
+
+def _record_diff(run: RunState, diff: str) -> RunState:
+    return replace(run, diff=_truncate(diff, DIFF_LIMIT), diffstat=compute_diffstat(diff))
 
 
 def on_clean_check(run: RunState, checked: RunStep, finding: str) -> RunState:
@@ -667,8 +674,16 @@ def _restart_inspections(run: RunState, findings: tuple[str, ...]) -> RunState:
     return _deliver_notes(_append_user_message(asked, "\n\n".join(findings)))
 
 
-def on_commit(run: RunState, commit: str) -> RunState:
-    """Take in that everything is committed."""
+def on_commit(
+    run: RunState, commit: str, *, diff: str | None = None, findings: tuple[str, ...] = ()
+) -> RunState:
+    """Take in that everything is committed: what that changes, and what is plainly wrong with it.
+
+    Without ``diff`` that is what was inspected.
+    """
+    known = tuple(_truncate(finding, RESULT_LIMIT) for finding in findings)
+    findings = (*run.findings, *(finding for finding in known if finding not in run.findings))
+    run = replace(run if diff is None else _record_diff(run, diff), findings=findings)
     if commit == run.commit:  # what was inspected again after a rebase needed no further change
         return replace(run, phase="push")
     subject = build_commit_subject(run.task, run.plan)
@@ -683,6 +698,22 @@ def on_push(run: RunState) -> RunState:
     return replace(run, plan=plan, phase="done", status="done", pushed=True, steps=(*run.steps, step))
 
 
+def on_branch_changed(run: RunState) -> RunState:
+    """Take in that the branch is another one than was inspected: that is due again.
+
+    Raises:
+        ExternalError: it was so too often without the model, code ``branch_changed``.
+    """
+    if run.unasked >= MAX_UNASKED:
+        raise ExternalError(
+            f"something in the sandbox changes `{run.task.branch}` again and again: the plan's check, "
+            "or a filter of git",
+            hint="look at the check and at the repository's attributes; then resume",
+            code="branch_changed",
+        )
+    return replace(run, phase="inspect", unasked=run.unasked + 1)
+
+
 def on_keep(run: RunState) -> RunState:
     """Take in that the branch is kept here, and goes nowhere."""
     plan = complete_plan(run.plan, checked=not find_unverified_reason(run)) if run.plan else None
@@ -695,9 +726,14 @@ def on_model_push(run: RunState, commit: str) -> RunState:
     return replace(run, steps=(*run.steps, step))
 
 
-def on_rebase(run: RunState, *, commit: str, onto: str) -> RunState:
-    """Take in that our commits now stand on theirs. What came out of that is inspected anew."""
-    step = RunStep(kind="rebase", text=f"rebased onto {run.task.branch} of someone else, now {commit[:10]}")
+def on_rebase(run: RunState, *, commit: str, onto: str, mixed: bool = False) -> RunState:
+    """Take in that our commits now stand on what was pushed. What came out of that is inspected anew.
+
+    ``onto`` is what others had pushed, which the report leaves out. With ``mixed``, commits that a command of
+    the model's pushed may be among what came later.
+    """
+    whose = "with commits that a command pushed" if mixed else "of someone else"
+    step = RunStep(kind="rebase", text=f"rebased onto {run.task.branch} {whose}, now {commit[:10]}")
     run = replace(
         run,
         phase="inspect",

@@ -185,6 +185,11 @@ class TaskContainer:
         if self._commands is not None:
             await self._commands.serve(reader, writer)
 
+    async def end_commands(self) -> None:
+        """End all that runs in the container of the tools' commands; what was installed there stays."""
+        if self._commands is not None:
+            await self._commands.end_commands()
+
     def check(self) -> None:
         """Make sure that the container in which commands run is there.
 

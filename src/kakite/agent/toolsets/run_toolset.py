@@ -18,7 +18,7 @@ from kakite.agent.toolsets.external import ExternalServers, build_unknown_tool_r
 from kakite.agent.toolsets.sandbox_tools import EditorError, SandboxToolset
 from kakite.host import MODES, ApprovalConfig, ApprovedToolset, Rule
 from kakite.host.policy.matchers import PathContext
-from kakite.processes import Network
+from kakite.processes import UNTRUSTED_HOME, Network
 from kakite.sandbox import Sandbox
 from kakite.tools.editor.edit_formats import EditFormat, EditorOptions, resolve_format
 from kakite.tools.function_toolset import FunctionToolset
@@ -68,7 +68,7 @@ async def open_run_toolset(stack: AsyncExitStack, run: RunState, parts: SessionD
 
 
 def _build_environment(run: RunState, parts: SessionDeps) -> Mapping[str, str]:
-    environment = dict(run.environment or {})
+    environment = {**(run.environment or {}), UNTRUSTED_HOME: "1"}
     if parts.container:
         environment |= parts.container.build_environment(parts.sandbox)
     if after_edit := parts.tooling.after_edit:
@@ -224,6 +224,10 @@ class RunToolset:
             KakiteError: the servers in the sandbox are lost.
         """
         return await self._toolset.call(call)
+
+    async def pause(self) -> bool:
+        """End what the tools in the sandbox have started, see ``SandboxToolset.pause``."""
+        return await self._toolset.pause()
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the tools, the same ones every time."""

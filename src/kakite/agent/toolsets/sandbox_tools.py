@@ -42,6 +42,7 @@ class SupervisedServer:
         self._server: ServerToolset | None = None
         self._tools: tuple[Tool, ...] = ()
         self._restarts = 0
+        self._paused = False
         self._turn = asyncio.Lock()  # of several calls that find it dead, one starts it again
 
     async def start(self) -> None:
@@ -62,6 +63,17 @@ class SupervisedServer:
         """Stop it, and all that it started."""
         self._server = None
         await self._life.aclose()
+
+    async def pause(self) -> bool:
+        """Stop it, and all that it started, until it is called again, which counts as no restart.
+
+        Returns whether there was anything to stop.
+        """
+        async with self._turn:
+            there = self._server is not None
+            self._paused = self._paused or there
+            await self.stop()
+            return there
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return its tools, as they were when it was started first."""
@@ -92,7 +104,8 @@ class SupervisedServer:
 
     async def _restart(self) -> None:
         await self.stop()
-        self._restarts += 1
+        self._restarts += not self._paused
+        self._paused = False
         if self._restarts > MAX_RESTARTS:
             told = f"the server `{self.name}` ended {self._restarts} times, and is not started again"
             raise ServerError(told, code="server_failed")
@@ -204,6 +217,15 @@ class SandboxToolset:
         for server in (self._editor, self._shell):
             if server:
                 await server.stop()
+
+    async def pause(self) -> bool:
+        """Stop the servers in the sandbox, and all that they started, until a tool is called again.
+
+        Returns whether there was anything to stop.
+        """
+        servers = {each for each in (self._editor, self._shell) if isinstance(each, SupervisedServer)}
+        self._jobs.clear()
+        return any([await server.pause() for server in servers])
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Return the tools, the same ones every time."""

@@ -42,6 +42,7 @@ from kakite.agent.observe.events import RunEvent
 from kakite.agent.observe.otel import instrument
 from kakite.agent.run import state_machine
 from kakite.agent.run.approvals import ApprovalPendingError, DeferredAnswer, DeferredApprover
+from kakite.agent.run.clean_check import build_clean_spec
 from kakite.agent.run.deps import RunDeps, ToolSettings
 from kakite.agent.run.limits import DailyUsageStore, RunUsage, UsageLimits
 from kakite.agent.run.runner import RunSession, open_run_session
@@ -99,7 +100,7 @@ async def push_partial_work(run: RunState, parts: RunDeps, checkout: Worktree) -
         if await checkout.rebase(history, base):
             await checkout.abort_rebase()  # nobody is there to resolve the conflicts
             break
-        base = await checkout.get_theirs()
+        base = theirs
     kept = await _push_checkpoint_ref(run, parts, commit)
     return PartialPush(commit=commit, pushed=False, kept=kept)
 
@@ -490,7 +491,7 @@ class TaskActivities:
         return RunDeps(
             mirror=mirror,
             relay=relay,
-            open_clean_sandbox=lambda folder: open_sandbox(kind, folder, terms=replace(terms, cache="")),
+            open_clean_sandbox=lambda folder: open_sandbox(kind, folder, terms=build_clean_spec(terms)),
             model=self._gear.open_model(task),
             retry_seconds=_RETRY_SECONDS,
             rules=MODES[cast("Mode", task.approve)],

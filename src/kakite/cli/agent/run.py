@@ -635,6 +635,7 @@ def _build_deps(
     from kakite.agent.git.mirror import Mirror
     from kakite.agent.git.sandbox_remote import SandboxRemote
     from kakite.agent.git.worktree import read_commit_author
+    from kakite.agent.run.clean_check import build_clean_spec
     from kakite.agent.run.deps import RunDeps
     from kakite.agent.run.limits import DailyUsageStore
     from kakite.cli.agent.worker import open_task_model
@@ -648,13 +649,12 @@ def _build_deps(
     container = _name_container(task, record)
     terms = _build_sandbox_spec(task, address, relay, container)
     sandbox = open_sandbox(task.sandbox, record.task, terms=terms)
+    kind = sandbox.kind if task.sandbox == AUTO else task.sandbox
     terminal.where = lambda: _describe_sandbox(task, sandbox)
     return RunDeps(
         mirror=mirror,
         relay=relay,
-        open_clean_sandbox=lambda folder: open_sandbox(
-            sandbox.kind if task.sandbox == AUTO else task.sandbox, folder, terms=replace(terms, cache="")
-        ),
+        open_clean_sandbox=lambda folder: open_sandbox(kind, folder, terms=build_clean_spec(terms)),
         model=open_task_model(task),
         rules=MODES[_parse_mode(task.approve)],
         approver=terminal if _is_terminal() else DenyingApprover(),

@@ -292,6 +292,12 @@ class CommandContainer:
             writer.write(HEAD.pack(EXIT, len(code)) + code)
             await writer.drain()
 
+    async def end_commands(self) -> None:
+        """Kill all that runs in the container but its first process."""
+        async with self._cleaning:
+            if self._running is not None and not self.lost:
+                await self._obey(self._running, "all 0")
+
     async def close(self) -> None:
         """End the container with all that is in it. Does nothing the second time."""
         running, self._running = self._running, None

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 
-from kakite.processes import build_base_environment
+from kakite.processes import UNTRUSTED_HOME, build_base_environment
 from kakite.workspace import READ_LIMIT, get_inherited_path
 
 MAX_NEEDLES = 50
@@ -253,7 +253,12 @@ _FLAGS = (
 
 
 def find_ripgrep(environ: Mapping[str, str], avoided: Sequence[str] = ()) -> str | None:
-    """Return the program, if there is one; never one that lies in, or is named from, the avoided folders."""
+    """Return the program, if there is one; never one that lies in, or is named from, the avoided folders.
+
+    Nor one in the home, where that is not the person's.
+    """
+    if environ.get(UNTRUSTED_HOME) and (home := environ.get("HOME")):
+        avoided = (*avoided, home)
     for folder in environ.get("PATH", "").split(os.pathsep):
         if not folder.startswith("/"):
             continue

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from kakite.edit import SourceText
 from kakite.processes import (
+    COMMANDS,
     CompletedProcess,
     ProcessError,
     ProcessSpec,
@@ -150,7 +151,9 @@ def _check_command(rules: CommandRules, command: str | list[str]) -> tuple[tuple
     _check_words([command] if isinstance(command, str) else command)
     checked = rules.check(command)
     check_git(command, rules.allow)
-    argv = ("sh", "-c", checked) if isinstance(checked, str) else tuple(checked)
+    # By its path: commands may have put another `sh` into a folder of PATH. An image may have it elsewhere.
+    shell = "sh" if os.environ.get(COMMANDS) else "/bin/sh"
+    argv = (shell, "-c", checked) if isinstance(checked, str) else tuple(checked)
     _check_words(argv)  # the rules quote what they judged, which may be longer
     return argv, rules.get_approval_reason(checked)
 

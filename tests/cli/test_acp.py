@@ -98,6 +98,10 @@ class Editor:
     def of_kind(self, kind: str) -> list[Any]:
         return [each for each in self.shown if each.session_update == kind]
 
+    def results(self) -> list[Any]:
+        """What calls came to, in order."""
+        return [each for each in self.of_kind("tool_call_update") if each.status != "in_progress"]
+
     def text(self) -> str:
         return "".join(each.content.text for each in self.of_kind("agent_message_chunk"))
 
@@ -170,7 +174,7 @@ async def test_a_prompt_is_answered_and_an_edit_is_shown_whole_before_it_is_made
     assert question.tool_call_id == call.tool_call_id
     shown: Any = (question.content or [])[0]
     assert (shown.path, shown.old_text, shown.new_text) == (str(project / "a.py"), "a = 1\n", "a = 2\n")
-    (result,) = editor.of_kind("tool_call_update")
+    (result,) = editor.results()
     assert (result.status, result.content[0].new_text) == ("completed", "a = 2\n")
     assert editor.of_kind("usage_update")
     assert editor.of_kind("session_info_update")[0].title == "make a 2"
@@ -187,7 +191,7 @@ async def test_an_edit_of_two_files_shows_both_whole(home: Path, project: Path) 
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
     shown = [(str(project / f"{name}.py"), f"{name} = 1\n", f"{name} = 2\n") for name in "ab"]
-    for told in (editor.questions[0].content, editor.of_kind("tool_call_update")[0].content):
+    for told in (editor.questions[0].content, editor.results()[0].content):
         assert [(each.path, each.old_text, each.new_text) for each in told or []] == shown
 
 
@@ -198,7 +202,7 @@ async def test_a_no_changes_nothing_and_the_model_hears_of_it(home: Path, projec
         async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("make a 2")])
-    assert editor.of_kind("tool_call_update")[0].status == "failed"
+    assert editor.results()[0].status == "failed"
     assert (project / "a.py").read_text(encoding="utf-8") == "a = 1\n"
 
 
@@ -242,7 +246,7 @@ async def test_an_answer_for_always_about_a_chain_holds_for_each_of_its_commands
     turns = [*map(run, [asked[0], *unasked, *asked[1:]]), {"say": "Done."}]
     editor = Editor(answer="always")
     with run_scenario_server(script(*turns)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
     assert [(each.raw_input or {})["command"] for each in editor.questions] == asked
@@ -264,7 +268,7 @@ async def test_a_no_for_always_is_for_the_session_and_asks_no_more(home: Path, p
             await conn.prompt(session_id=session.session_id, prompt=[text_block("look")])
     assert [(each.raw_input or {})["command"] for each in editor.questions] == ["cat a.py", wide]
     assert editor.offered[1].keys() == {"once", "tool", "no", "never"}
-    assert [each.status for each in editor.of_kind("tool_call_update")] == ["failed"] * 4
+    assert [each.status for each in editor.results()] == ["failed"] * 4
     assert not (project / "b.py").exists()
 
 
@@ -396,7 +400,7 @@ async def test_the_calls_of_a_sub_agent_are_shown_with_its_task(home: Path, proj
     outer, inner = editor.of_kind("tool_call")
     assert inner.title.startswith("the value: text_editor")
     assert inner.tool_call_id != outer.tool_call_id
-    assert [each.tool_call_id for each in editor.of_kind("tool_call_update")] == [
+    assert [each.tool_call_id for each in editor.results()] == [
         inner.tool_call_id,
         outer.tool_call_id,
     ]
@@ -435,7 +439,7 @@ async def test_what_the_editor_has_not_saved_is_what_is_read_and_written(
     assert editor.buffers == {path: "unsaved = 1\n"}
     shown: Any = (editor.questions[0].content or [])[0]
     assert (shown.path, shown.old_text, shown.new_text) == (path, "unsaved = 1\n", "unsaved = 2\n")
-    results = [each.content[0] for each in editor.of_kind("tool_call_update")]
+    results = [each.content[0] for each in editor.results()]
     diffs = [(each.path, each.old_text, each.new_text) for each in results if each.type == "diff"]
     assert diffs == [(path, "unsaved = 1\n", "unsaved = 2\n"), (path, "unsaved = 2\n", "unsaved = 1\n")]
 
@@ -535,7 +539,7 @@ async def test_a_command_that_changes_nothing_or_is_not_there_is_answered_withou
         {"say": "Seen.", "expect": {"last_contains": [text]}} for text in ("/etc/hosts is it", "see /cots")
     ]
     with run_scenario_server(script(*paid)) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
 
             async def say(text: str) -> str:
@@ -614,7 +618,7 @@ async def test_a_command_is_in_progress_and_shows_what_it_prints(home: Path, pro
         return [each for each in editor.of_kind("tool_call_update") if each.status == "in_progress"]
 
     with run_scenario_server(script(command, {"say": "It is made."})) as server:
-        async with connected(server, home, editor) as (conn, _):
+        async with connected(server, home, editor) as conn:
             session = await conn.new_session(cwd=str(project), mcp_servers=[])
             turn = asyncio.create_task(
                 conn.prompt(session_id=session.session_id, prompt=[text_block("make it")])

@@ -25,19 +25,11 @@ LOCKED = (
     "found = struct.unpack('hhqqi4x', fcntl.fcntl(f, fcntl.F_GETLK, asked)); "
     "sys.exit(found[0] == fcntl.F_UNLCK)"
 )
-CONNECT = (
-    "import socket, time\nheld = []\nfor _ in range(60):\n    s = socket.socket(socket.AF_UNIX)\n"
-    "    s.connect('/run/kakite/git')\n    held.append(s)\ntime.sleep(1000)"
-)
 SIGNS = {
     "a lock of a file": (f"exec flock {SHARED} sleep 1000", f"! flock -n {SHARED} true"),
     "a lock of a part of a file": (
         f'exec python3 -c "{LOCK.format(SHARED)}"',
         f'python3 -c "{LOCKED.format(SHARED)}"',
-    ),
-    "the places of the service": (
-        f'exec python3 -c "{CONNECT}"',
-        "timeout 2 git ls-remote origin > /dev/null; test $? = 124",
     ),
 }
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kakite.agent.run import state_machine
 from kakite.agent.run.rewind import (
+    begin_rewind,
     can_restore_conversation,
     find_first_checkpoint,
     on_files_rewound,
@@ -102,6 +103,26 @@ def test_what_the_model_is_to_be_told_since_the_rewind_is_told_after_it_is_taken
     assert on_rewind_undone(gone).notes == (*run.notes, "plan mode")
 
 
+@given(endings=TURNS, talks=st.booleans(), first=st.sampled_from("bfc"), second=st.sampled_from("bfc"))
+def test_of_two_rewinds_the_last_one_is_taken_back_whole_and_no_half_of_another(
+    endings: list[str], talks: bool, first: str, second: str
+) -> None:
+    def go(run: RunState, what: str, checkpoint: str) -> RunState:
+        run = begin_rewind(run, files=what in "bf", conversation=what in "bc")
+        run = on_files_rewound(run, checkpoint) if what in "bf" else run
+        return rewind_conversation(run, run.points[-1].message) if what in "bc" else run
+
+    gone = go(converse([*endings, "answered", "answered"]), first, "first")
+    before = talk(gone, 100) if talks else gone
+    rewound = go(before, second, "second").rewound
+    assert rewound is not None
+    # Only where nothing was said between, both halves may be of different rewinds.
+    one = not talks and {first, second} == {"f", "c"}
+    assert rewound.checkpoint == ("second" if second in "bf" else "first" if one else "")
+    assert (rewound.conversation is not None) == (second in "bc" or one)
+    assert not rewound.is_closed
+
+
 @given(endings=TURNS)
 def test_a_further_rewind_after_one_was_taken_back_does_not_bring_that_one_again(endings: list[str]) -> None:
     run = converse(endings)
@@ -109,6 +130,6 @@ def test_a_further_rewind_after_one_was_taken_back_does_not_bring_that_one_again
     back = on_rewind_undone(gone, "after")
     assert back.rewound is not None
     assert back.rewound.checkpoint == "after"
-    again = rewind_conversation(back, run.points[-1].message)
+    again = rewind_conversation(begin_rewind(back, files=False, conversation=True), run.points[-1].message)
     assert again.rewound is not None
     assert again.rewound.checkpoint == ""

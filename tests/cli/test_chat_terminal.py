@@ -532,6 +532,32 @@ def test_the_terminal_tells_when_it_is_the_persons_move(home: Path, project: Pat
         screen.wait_until(lambda: screen.raw.count(told) >= (1 if how == "desktop" else 3), "told")
 
 
+def test_a_line_that_was_begun_before_a_question_with_choices_is_no_answer(home: Path, project: Path) -> None:
+    asks = {
+        "tool": "ask_person",
+        "arguments": {"question": "Which?", "choices": [{"label": "x"}, {"label": "y"}]},
+    }
+    turns = (run(f"touch begun; {WAIT}"), {"calls": [asks]}, {"say": "Fine."})
+    with (
+        run_scenario_server(script(*turns)) as server,
+        chatting(server, home, project, "--approve", "all") as screen,
+    ):
+        screen.press("go" + ENTER)
+        wait_until((project / "begun").exists)
+        screen.press("1")
+        screen.wait_for_bottom("› 1")
+        (project / "go").touch()
+        screen.wait_for_bottom("First send or clear your line")
+        screen.press(ENTER)
+        screen.wait_for_bottom("Type a number")
+        screen.press("2" + ENTER)
+        screen.wait_for("Fine.")
+        last = json.loads(server.requests[-1].body)["messages"]
+    answers = [message["content"] for message in last if message["role"] == "tool"]
+    assert answers[-1].strip() == "y"
+    assert any(message["role"] == "user" and "1" in str(message["content"]) for message in last)
+
+
 def test_commands_in_the_background_are_looked_at_and_stopped(home: Path, project: Path) -> None:
     command = "echo tick; echo $$ > pid; exec sleep 1000"
     start = {

@@ -73,7 +73,7 @@ class EditorCommands:
         Raises:
             KakiteError: it cannot be done, or makes no sense.
         """
-        found = _CALL.fullmatch(line)
+        found = _CALL.fullmatch(line.strip())
         if found is None:
             return False
         name, rest = found["name"], found["rest"] or ""

@@ -13,14 +13,25 @@ def find_first_checkpoint(run: RunState) -> str:
     return run.first_checkpoint or next((point.checkpoint for point in run.points if point.checkpoint), "")
 
 
+def begin_rewind(run: RunState, *, files: bool, conversation: bool) -> RunState:
+    """Forget what undoes the last rewind, unless this one is its other half: those are undone at once."""
+    last = run.rewound
+    is_half = last and not (last.undone or last.is_closed)
+    if last and is_half and not (files and last.checkpoint) and not (conversation and last.conversation):
+        return run
+    return replace(run, rewound=None)
+
+
 def on_rewind_started(run: RunState, text: str) -> RunState:
     """Note that files are being brought back: stored before the first one, so that a crash is told."""
-    return replace(run, notes=(*run.notes, load_prompt("rewinding").format(text=text).strip()))
+    note = load_prompt("rewinding").format(text=text).strip()
+    # What undoes an older rewind would undo a part of this one.
+    return replace(run, notes=(*run.notes, note), rewound=None)
 
 
 def on_files_rewound(run: RunState, checkpoint: str) -> RunState:
     """Note the checkpoint of the files from before they were brought back."""
-    return replace(run, rewound=replace(_get_rewound(run), checkpoint=checkpoint))
+    return replace(run, rewound=replace(run.rewound or RewoundState(), checkpoint=checkpoint))
 
 
 def rewind_conversation(run: RunState, message: int) -> RunState:
@@ -52,7 +63,7 @@ def rewind_conversation(run: RunState, message: int) -> RunState:
         messages=run.messages[:message],
         points=kept,
         first_checkpoint=find_first_checkpoint(run),
-        rewound=replace(_get_rewound(run), conversation=removed),
+        rewound=replace(run.rewound or RewoundState(), conversation=removed),
         condensed=condensed,
         pending=(),
         started=False,
@@ -93,8 +104,3 @@ def on_rewind_undone(run: RunState, checkpoint: str = "") -> RunState:
         status=removed.status,
         summary=removed.summary,
     )
-
-
-def _get_rewound(run: RunState) -> RewoundState:
-    """Return what a further rewind adds to: those of files and conversation are undone at once."""
-    return run.rewound if run.rewound and not run.rewound.undone else RewoundState()

@@ -226,6 +226,8 @@ class RewoundState:
     """None: the conversation stayed as it was, or has gone on since."""
     undone: bool = False
     """Whether it was undone: then ``checkpoint`` has the files from before that."""
+    is_closed: bool = False
+    """Whether the person has sent a message since: a further rewind is then another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -212,7 +212,7 @@ def on_prompt(run: RunState, message: UserMessage, point: RewindPoint) -> RunSta
         title=run.title if run.points else point.text,
         points=(*run.points, replace(point, message=len(run.messages))),
         first_checkpoint=find_first_checkpoint(run) or point.checkpoint,
-        rewound=replace(run.rewound, conversation=None) if run.rewound else None,
+        rewound=replace(run.rewound, conversation=None, is_closed=True) if run.rewound else None,
         messages=(*run.messages, replace(message, from_person=True)),
     )
 

@@ -29,6 +29,7 @@ from kakite.agent.run.compaction import ContextParts, get_run_window
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.rewind import (
+    begin_rewind,
     can_restore_conversation,
     find_first_checkpoint,
     on_files_rewound,
@@ -389,8 +390,9 @@ class Session:
         self._check_idle()
         if point not in self.run.points:
             raise SessionError("there is no such point to rewind to", code="no_such_point")
-        after, restored = self.run, None
-        if files and self._checkpoints is not None and point.checkpoint:
+        files = files and self._checkpoints is not None and bool(point.checkpoint)
+        after, restored = begin_rewind(self.run, files=files, conversation=conversation), None
+        if files and self._checkpoints is not None:
             await self._save(on_rewind_started(after, point.text))
             restored = await self._checkpoints.restore(
                 point.checkpoint, label=f"Before going back to: {point.text}"
@@ -409,7 +411,8 @@ class Session:
         self._check_idle()
         rewound, restored = self.run.rewound, None
         conversation = can_restore_conversation(self.run)
-        if rewound is None or not (rewound.checkpoint or conversation):
+        files = rewound is not None and rewound.checkpoint and self._checkpoints is not None
+        if rewound is None or not (files or conversation):
             raise UsageError("there is no rewind to take back", hint="/rewind goes back")
         if rewound.checkpoint and self._checkpoints is not None:
             label = "Before taking a rewind back"

@@ -96,11 +96,9 @@ def converse(source: SessionSource, first: str = "", *, plain: bool = False) -> 
 
 
 @dataclass(slots=True, kw_only=True)
-class _OpenQuestion:
-    """A question about a call that waits for its answer."""
+class _AnswerGuard:
+    """Tells a line that answers a question from one that was begun before it came."""
 
-    request: ApprovalRequest
-    answer: asyncio.Future[ApprovalResponse]
     is_shown: bool = False
     """Whether it stood long enough to be answered."""
     interrupts_draft: bool = False
@@ -110,6 +108,22 @@ class _OpenQuestion:
     def can_be_answered(self) -> bool:
         """Whether a line that comes now is meant for it."""
         return self.is_shown and not self.interrupts_draft
+
+
+@dataclass(slots=True, kw_only=True)
+class _OpenQuestion(_AnswerGuard):
+    """A question about a call that waits for its answer."""
+
+    request: ApprovalRequest
+    answer: asyncio.Future[ApprovalResponse]
+
+
+@dataclass(slots=True, kw_only=True)
+class _OpenPersonQuestion(_AnswerGuard):
+    """A question with choices that waits for its answer."""
+
+    question: PersonQuestion
+    answer: asyncio.Future[str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,7 +175,7 @@ class ChatTerminal:
         """What own commands said, for the model with the next message."""
         self._question: _OpenQuestion | None = None
         self._asking = asyncio.Lock()
-        self._asked: tuple[PersonQuestion, asyncio.Future[str | None]] | None = None
+        self._asked: _OpenPersonQuestion | None = None
         """What the model itself wants to know."""
         self._leave_pressed = -LEAVE_WITHIN
         self._failed: BaseException | None = None
@@ -388,14 +402,18 @@ class ChatTerminal:
             self._begin_own(line[1:].strip())
         elif self._question is not None and self._question.can_be_answered:
             self._answer(line.strip())
-        elif self._asked is not None:
+        elif self._asked is not None and self._asked.can_be_answered:
             self._echo(line)
             self._answer_person(line)
         else:
             self._echo(line)
             await self.send(line)
-        if self._question is not None:
-            self._question.interrupts_draft = False
+        self._expect_answers()
+
+    def _expect_answers(self) -> None:
+        for each in (self._question, self._asked):
+            if each is not None:
+                each.interrupts_draft = False
 
     async def _is_own(self, line: str) -> bool:
         """Return whether a line that begins with a slash calls a command of the person or the project."""
@@ -461,8 +479,11 @@ class ChatTerminal:
         """Put a text into the line, to be changed and sent."""
         if self._plain:
             self.view.note(f"Your message was: {text}")
-        else:
-            self._input.add_draft(text)
+            return
+        for each in (self._question, self._asked):
+            if each is not None:  # this is no answer to it
+                each.interrupts_draft = True
+        self._input.add_draft(text)
 
     async def _finish_turn(self, turn: Coroutine[object, object, object]) -> None:
         """Wait for the end of a turn, and say what went wrong."""
@@ -566,36 +587,49 @@ class ChatTerminal:
         from kakite.cli.chat.questions import render_person_question
 
         self.view.show_person_question(render_person_question(question))
-        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._asked = question, answer
+        loop = asyncio.get_running_loop()
+        asked = self._asked = _OpenPersonQuestion(
+            question=question, answer=loop.create_future(), interrupts_draft=self._input.has_draft
+        )
+        showing = loop.call_later(0 if self._plain else ANSWER_AFTER, self._show_hint, asked)
         self.view.ring(self._source.notify, "a question waits")
-        if self._plain:
-            self.view.note(ASKED_HINT)
-        self._input.refresh()
         try:
-            return await answer
+            return await asked.answer
         finally:
+            showing.cancel()
             self._asked = None
             self._input.refresh()
 
     def _answer_person(self, typed: str | None) -> None:
         """Answer the model's question: by a number, or in other words; None gives no answer."""
-        if self._asked is None or self._asked[1].done():
+        if self._asked is None or self._asked.answer.done():
             return
-        question, answer = self._asked
+        question, answer = self._asked.question, self._asked.answer
         if typed is None or typed.strip():
             answer.set_result(None if typed is None else question.to_answer(typed))
 
     @property
     def question_hint(self) -> str:
         """How the model's own question can be answered; empty: there is none."""
-        return "" if self._asked is None else ASKED_HINT
+        if self._asked is None or not self._asked.is_shown:
+            return ""
+        if self._asked.interrupts_draft and self._input.has_draft:
+            return "First send or clear your line, then answer."
+        return ASKED_HINT
 
     def _show_choices(self, asked: _OpenQuestion) -> None:
-        asked.interrupts_draft = asked.interrupts_draft or self._input.has_draft
-        asked.is_shown = True
+        self._let_answer(asked)
         if self._plain:
             self.view.note(self.choices)
+
+    def _show_hint(self, asked: _OpenPersonQuestion) -> None:
+        self._let_answer(asked)
+        if self._plain:
+            self.view.note(ASKED_HINT)
+
+    def _let_answer(self, asked: _AnswerGuard) -> None:
+        asked.interrupts_draft = asked.interrupts_draft or self._input.has_draft
+        asked.is_shown = True
         self._input.refresh()
 
     @property
@@ -672,8 +706,7 @@ class ChatTerminal:
 
     def on_draft_cleared(self) -> None:
         """Take the next line as the answer of the question that is open."""
-        if self._question is not None:
-            self._question.interrupts_draft = False
+        self._expect_answers()
 
     def change_mode(self) -> None:
         """Go to the next mode."""

@@ -103,13 +103,15 @@ _SUBCOMMAND_PROGRAMS = re.compile(
 )
 """Programs of which the first word says what they do: a rule for all of them would be too wide."""
 _WHOLE_COMMAND = re.compile(
-    r"(python|pypy|node|perl|ruby|php|lua|deno|bun|npx|uvx|pipx)[\d.]*"
+    r"(python|pypy|node|perl|ruby|php|lua|deno|bun|npx|uvx|pipx|julia|pwsh|R|Rscript|ghci|irb|dc|bc|m4)[\d.]*"
     r"|rm|mv|cp|dd|ln|chmod|chown|kill|pkill|killall|curl|wget|scp|rsync|tee|truncate"
 )
 """Programs that run, remove or send what their words say: a rule is for the whole command."""
 _UNSAFE_PROGRAMS = re.compile(
     r"ssh|mosh|find|fd|tar|sed|[gmn]?awk|nix-shell|n?vim?|ex|emacs|ed|script|expect|gdb|tmux|screen|parallel"
     r"|watch|entr|psql|mysql|sqlite3|unshare|nsenter|chroot|bwrap|firejail|systemd-run|at|crontab"
+    # Shells run what stands within the words of these: `test -v 'a[$(…)]'`.
+    r"|test|\[|printf|wait|jobs|compgen|complete"
 )
 """Programs that one more word lets run or remove anything (``find . -delete``): no beginning is safe."""
 _RUNNERS = {"run", "exec", "dlx", "x", "compose", "start", "debug", "create"}
@@ -139,10 +141,11 @@ def suggest_chain_prefix(value: object) -> CommandPrefix | None:
     ``pytest -q && git diff a`` gives ``pytest`` and ``git diff``.
     """
     beginnings: list[str] = []
+    is_pipe = isinstance(value, str) and _PIPE.search(value) is not None
     for part in split_chain(value) or ():
         prefix = suggest_command_prefix(part)
-        # What reads its orders from the command before it would be let go with any.
-        if prefix is None or _reads_orders(_split_words(part)):
+        argv = shlex.split(part)
+        if prefix is None or _is_doubtful(argv) or (is_pipe and _reads_orders(argv)):
             return None
         beginnings.append(prefix.words)
     first, *others = dict.fromkeys(beginnings) or [""]
@@ -150,9 +153,10 @@ def suggest_chain_prefix(value: object) -> CommandPrefix | None:
 
 
 def _reads_orders(argv: list[str]) -> bool:
-    return _is_doubtful(argv) or (
-        len(argv) == 1 and _WHOLE_COMMAND.fullmatch(_get_program_name(argv[0])) is not None
-    )
+    """Return whether the command may do what the one before it in a pipe says: a rule would let go any."""
+    program = _get_program_name(argv[0])
+    named = any(word == "-" or word.startswith(("/dev/", "/proc/")) for word in argv[1:])
+    return named or _WHOLE_COMMAND.fullmatch(program) is not None
 
 
 def split_chain(value: object) -> list[str] | None:
@@ -170,9 +174,12 @@ def split_chain(value: object) -> list[str] | None:
 
 
 def _changes_shell(argv: list[str]) -> bool:
-    return argv[0] in _SHELL_CHANGERS or (argv[0] == "printf" and argv[1:2] == ["-v"])
+    # Some shells read the words of `printf -v` and `test -v` as names, and run what stands in them.
+    return argv[0] in _SHELL_CHANGERS or any(word.startswith("-v") for word in argv[1:] if argv[0] in _NAMING)
 
 
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+_NAMING = frozenset(("printf", "test", "["))
 _MAX_CHAIN = 16  # commands of a line
 _SHELL_CHANGERS = frozenset(
     (
@@ -204,6 +211,7 @@ _SHELL_CHANGERS = frozenset(
         "umask",
         "unalias",
         "unset",
+        "wait",
         ".",
         "[[",
     )

@@ -231,6 +231,10 @@ def evaluate_rules(
     return PolicyDecision(decision=first.decision if first else "ask", rule=first)
 
 
+_MOVING = frozenset(("cd", "chdir", "pushd", "popd"))
+"""Commands of a shell that go to another folder."""
+
+
 def _find_chain_allow(rules: Sequence[Rule], call: ToolCall, subject: ToolIdentity) -> Rule | None:
     """Return a rule that allows a command of a chain, where others allow all the rest of them.
 
@@ -239,11 +243,15 @@ def _find_chain_allow(rules: Sequence[Rule], call: ToolCall, subject: ToolIdenti
     if (subject.tool or call.name) != RUN_COMMAND_TOOL:
         return None
     allowing: list[Rule] = []
+    moved = False
     for part in split_chain(call.arguments.get("command")) or ():
         alone = replace(call, arguments={**call.arguments, "command": part})
         verdict = evaluate_rules(rules, alone, subject)
         if verdict.decision != "allow" or verdict.rule is None:
             return None
+        if moved and "cwd" in verdict.rule.arguments:  # which folder that is, nobody knows
+            return None
+        moved = moved or part.split(maxsplit=1)[0] in _MOVING
         allowing.append(verdict.rule)
     return min(allowing, key=lambda rule: get_args(AfterOutside).index(rule.after_outside), default=None)
 

@@ -56,7 +56,7 @@ class HostQuestions:
             await asyncio.wait({question, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()
-            await asyncio.wait({leaving})
+            await asyncio.gather(leaving, return_exceptions=True)  # the connection may have broken off
             self._waiting[target] -= 1
             if not self._waiting[target]:
                 question.cancel()

@@ -58,8 +58,11 @@ async def test_what_a_process_that_was_left_running_pushes_is_not_checked(place:
     assert not get_check_result(run) or (last.commit, content) == (commit, "2")
 
 
-async def test_what_the_clean_checkout_pushes_is_not_checked(place: Path, kind: str) -> None:
+async def test_the_clean_checkout_pushes_nothing(place: Path, kind: str) -> None:
     run = await run_checked(place, PUSHING_CHECK, command("touch mark.local"), kind=kind, max_turns=FEW)
-    commit, content = read_remote(place)
-    last = [step for step in run.steps if step.kind == "check"][-1]
-    assert not get_check_result(run) or (last.commit, content) == (commit, "2")
+    checks = [step for step in run.steps if step.kind == "check"]
+    assert checks[0].ok  # where the model works it pushes nothing by itself
+    assert not checks[-1].ok
+    assert get_check_result(run) is False
+    remote = next(path for path in place.iterdir() if path.name != "run")
+    assert "Unchecked" not in git(remote, "log", "--all", "--format=%s")

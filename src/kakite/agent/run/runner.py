@@ -6,6 +6,8 @@ RunSession holds the work tree and the tools of one run, and executes the action
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -46,6 +48,9 @@ from kakite.errors import ExternalError, KakiteError
 from kakite.models.model import connect_model
 from kakite.sandbox import AUTO, Sandbox, set_up
 from kakite.tools.toolset import ToolCall
+
+_FULL_DISK = os.strerror(errno.ENOSPC)
+"""What git says then; the model cannot mend that."""
 
 
 @asynccontextmanager
@@ -261,7 +266,7 @@ class RunSession:
             files = await self._checkout.send_files(run.base, self._parts.mirror)
             diff, findings = await self._read_diff(run.base, files)
         except GitError as error:  # a file that git cannot take: the model may mend that
-            if run.inspections >= state_machine.MAX_INSPECTIONS:
+            if run.inspections >= state_machine.MAX_INSPECTIONS or _FULL_DISK in error.message:
                 raise
             diff, findings = error.message, (f"the change cannot be committed: {error.message}",)
         checked: RunStep | None = None

@@ -6,9 +6,11 @@ import asyncio
 import gc
 import os
 import py_compile
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 import warnings
@@ -35,6 +37,7 @@ from kakite.processes import (
 )
 from kakite.processes.bytecode import find_bytecode
 from kakite.processes.process import HeadTailCapture
+from kakite.processes.spawn import run_in_thread
 from tests.bounds import WITHIN, time_out
 
 if TYPE_CHECKING:
@@ -799,3 +802,36 @@ def test_descendants_are_found_nearest_first() -> None:
         assert found.index(shell.pid) < found.index(sleeper)
         assert supervisor.list_descendants(shell.pid) == [sleeper]
         supervisor.send_all([sleeper, shell.pid, 2**22 + 1], signal.SIGKILL)
+
+
+class PostedLoop(asyncio.SelectorEventLoop):
+    """A loop that tells when a thread has given it something to do."""
+
+    posted: threading.Event
+
+    def call_soon_threadsafe(self, *arguments: Any, **more: Any) -> asyncio.Handle:
+        """Note it."""
+        handle = super().call_soon_threadsafe(*arguments, **more)
+        self.posted.set()
+        return handle
+
+
+def test_a_result_that_comes_as_the_loop_ends_is_let_go() -> None:
+    let_go: queue.Queue[int] = queue.Queue()
+    may_end = threading.Event()
+    loop = PostedLoop()
+    loop.posted = threading.Event()
+
+    def work() -> int:
+        assert may_end.wait(WITHIN)
+        return 7
+
+    async def begin() -> None:
+        run_in_thread(work, let_go.put).cancel()
+
+    loop.run_until_complete(begin())
+    loop.posted.clear()
+    may_end.set()
+    assert loop.posted.wait(WITHIN)
+    loop.close()
+    assert let_go.get(timeout=WITHIN) == 7

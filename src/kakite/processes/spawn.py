@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kakite.processes.spawn_server import DelegatedSpawn
 
 T = TypeVar("T")
+_LOOK = 0.5
+"""Seconds after which a thread looks whether the loop that its result is for has ended."""
 SpawnResult = tuple[subprocess.Popen[bytes] | SpawnedProcess, FileIO]
 """A program, and what its supervisor lives by."""
 
@@ -78,6 +80,7 @@ def run_in_thread(work: Callable[[], T], unwanted: Callable[[T], None]) -> async
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
+    delivered = threading.Event()
 
     def act() -> None:
         done: asyncio.Future[T] = asyncio.Future(loop=loop)
@@ -85,12 +88,11 @@ def run_in_thread(work: Callable[[], T], unwanted: Callable[[T], None]) -> async
             done.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             done.set_exception(error)
-        try:
-            loop.call_soon_threadsafe(deliver, done)
-        except RuntimeError:  # the loop has ended
+        if not _give(loop, lambda: deliver(done), delivered):
             drop(done)
 
     def deliver(done: asyncio.Future[T]) -> None:
+        delivered.set()
         error = done.exception()
         if future.cancelled():
             _start_thread(lambda: drop(done))
@@ -108,6 +110,18 @@ def run_in_thread(work: Callable[[], T], unwanted: Callable[[T], None]) -> async
     except OSError as error:
         future.set_exception(error)
     return future
+
+
+def _give(loop: asyncio.AbstractEventLoop, deliver: Callable[[], None], delivered: threading.Event) -> bool:
+    """Let the loop do something, and wait until it has begun; False: it has ended before."""
+    try:
+        loop.call_soon_threadsafe(deliver)
+    except RuntimeError:
+        return False
+    while not delivered.wait(_LOOK):
+        if loop.is_closed():  # it has thrown away what it was still to do
+            return False
+    return True
 
 
 def _start_thread(work: Callable[[], None]) -> None:

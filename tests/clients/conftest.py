@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+FILE = "\ufeffone: “1”  \r\n\tif two:\r\n\t\treturn 'two'\r\nthree".encode()
 HERE = Path(__file__).parent
 PACKAGES = HERE / "node_modules"
 CLIS = HERE / "clis/node_modules"
@@ -79,3 +80,10 @@ def root(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "x.txt").write_text("one\ntwo\n", encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def file(root: Path) -> Path:
+    """A file with a mark of its bytes, returns, tabs and blanks at an end of a line."""
+    (root / "x.txt").write_bytes(FILE)
+    return root / "x.txt"

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.install.program import Person
+from tests.clients.conftest import FILE
 from tests.clients.model import Json, Script, serving
 from tests.clients.test_agents import run
-from tests.clients.test_install import DRIFTING, EDIT, EDITED, FILE, PROMPT
+from tests.clients.test_install import DRIFTING, EDIT, EDITED, PROMPT
 
 pytestmark = [pytest.mark.client, pytest.mark.usefixtures("clis")]
 
@@ -25,12 +26,6 @@ def me(tmp_path: Path) -> Person:
     me = Person(tmp_path / "home")
     me.write(".copilot/mcp-config.json", SERVERS)
     return me
-
-
-@pytest.fixture
-def file(root: Path) -> Path:
-    (root / "x.txt").write_bytes(FILE)
-    return root / "x.txt"
 
 
 def ask(me: Person, root: Path, model: Script) -> None:

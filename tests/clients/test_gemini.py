@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.install.program import Person
-from tests.clients.conftest import CLIS, Node
+from tests.clients.conftest import CLIS, FILE, Node
 from tests.clients.model import Json, Script, serving
 from tests.clients.test_agents import run
-from tests.clients.test_install import EDIT, EDITED, FILE, PROMPT
+from tests.clients.test_install import EDIT, EDITED, PROMPT
 
 pytestmark = [pytest.mark.client, pytest.mark.usefixtures("clis")]
 
@@ -30,12 +30,6 @@ def me(node: Node) -> Person:
     me = Person(node.folder)
     me.write(".gemini/settings.json", SETTINGS)
     return me
-
-
-@pytest.fixture
-def file(root: Path) -> Path:
-    (root / "x.txt").write_bytes(FILE)
-    return root / "x.txt"
 
 
 def ask(node: Node, root: Path, model: Script, mode: str) -> None:

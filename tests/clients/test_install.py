@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.install.program import Person
-from tests.clients.conftest import CLIS, Node
+from tests.clients.conftest import CLIS, FILE, Node
 from tests.clients.model import Json, Model, message, serving
 from tests.clients.test_agents import claude_environment, codex_settings, found, run
 
 pytestmark = [pytest.mark.client, pytest.mark.usefixtures("clis")]
 
 PROMPT = "Write 2 instead of two in x.txt."
-FILE = "\ufeffone: “1”  \r\n\tif two:\r\n\t\treturn 'two'\r\nthree".encode()
 DRIFTING = {"old_str": "    if two:\n        return 'two'", "new_str": "    if two:\n        return '2'"}
 """Blanks for tabs, and no returns: not as it stands in the file."""
 EDITED = FILE.replace(b"'two'", b"'2'")
@@ -28,12 +27,6 @@ def me(tmp_path: Path) -> Person:
     me = Person(tmp_path / "home")
     me.home.mkdir()
     return me
-
-
-@pytest.fixture
-def file(root: Path) -> Path:
-    (root / "x.txt").write_bytes(FILE)
-    return root / "x.txt"
 
 
 def test_claude_edits_with_kakite_and_has_no_edit_of_its_own(me: Person, root: Path, file: Path) -> None:

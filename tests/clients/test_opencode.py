@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.install.program import Person
-from tests.clients.conftest import CLIS
+from tests.clients.conftest import CLIS, FILE
 from tests.clients.model import Json, Script, serving
 from tests.clients.test_agents import run
-from tests.clients.test_install import DRIFTING, EDITED, FILE, PROMPT
+from tests.clients.test_install import DRIFTING, EDITED, PROMPT
 
 pytestmark = [pytest.mark.client, pytest.mark.usefixtures("clis")]
 
@@ -34,12 +34,6 @@ def me(tmp_path: Path) -> Person:
     me = Person(tmp_path / "home")
     me.home.mkdir()
     return me
-
-
-@pytest.fixture
-def file(root: Path) -> Path:
-    (root / "x.txt").write_bytes(FILE)
-    return root / "x.txt"
 
 
 def find_opencode() -> str:

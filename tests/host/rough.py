@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -63,6 +64,7 @@ tools += [
     tool("cancelled"),
     tool("structured", {"value": {}}, outputSchema={"type": "object", "required": ["n"]}),
     tool("capabilities"),
+    tool("attempt", {"read": {}, "write": {}, "connect": {}, "fetch": {}, "list": {}}),
     *OPTIONS.get("tools", []),
 ]
 told_capabilities: dict[str, Any] = {}
@@ -129,12 +131,38 @@ def known(name: str, arguments: dict[str, Any]) -> object:
             return dict(os.environ)
         case "folder":
             return os.getcwd()  # noqa: PTH109
+        case "attempt":
+            return attempt(arguments)
         case "cancelled":
             return sorted(map(str, cancelled))
         case "capabilities":
             return told_capabilities
         case _:
             return arguments
+
+
+def attempt(arguments: dict[str, Any]) -> str:
+    """Return what a file has, or what came of the try."""
+    try:
+        match arguments:
+            case {"read": path}:
+                with open(path, encoding="utf-8") as file:  # noqa: PTH123
+                    return file.read()
+            case {"write": path}:
+                with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+                    file.write("written")
+            case {"fetch": address}:
+                from urllib.request import urlopen
+
+                with urlopen(address, timeout=20) as answer:
+                    return str(answer.status)
+            case {"list": path}:
+                return " ".join(sorted(os.listdir(str(path))))  # noqa: PTH208
+            case _:
+                socket.create_connection(tuple(arguments["connect"]), timeout=20).close()
+    except OSError as error:
+        return type(error).__name__
+    return "done"
 
 
 def changed() -> None:

@@ -14,6 +14,7 @@ import pytest
 from kakite.host import ApprovalRequest, ApprovalResponse
 from kakite.host.open import HostOptions, open_host
 from kakite.host.server.client_features import Elicitation, ElicitationResult
+from kakite.sandbox import SandboxError, try_out
 from kakite.tools import ToolCall
 from tests.cli.program import kakite
 from tests.host.project import Project, agree_to_all, running
@@ -139,3 +140,34 @@ async def test_one_host_uses_four_real_servers_and_leaves_nothing(project: Proje
     assert {("everything", "echo"), ("filesystem", "write_file"), ("git", "git_status")} <= asked
     [shown] = [question.diff for question in person.asked if question.server == "kakite"]
     assert "-new\n+newer" in shown
+
+
+async def test_a_real_server_in_a_sandbox_works_in_its_folder_and_reaches_nothing_else(
+    project: Project,
+) -> None:
+    try:
+        await try_out("bubblewrap")
+    except SandboxError as error:
+        pytest.skip(f"bubblewrap does not work here: {error}")
+    servers = json.loads(project.file.read_text(encoding="utf-8"))["servers"]
+    entry = servers["filesystem"]
+    entry["args"][-1] = "/"  # by itself it would let its tools have everything
+    entry["sandbox"] = {"read": [str(PACKAGES.parent)], "write": "${workspaceFolder}"}
+    (project.home / "private.txt").write_text("private", encoding="utf-8")
+    project.write({"filesystem": entry})
+    options = HostOptions(approver=Person(), tokens=1_000_000, ask_after_outside=False)
+    async with open_host(project.folder, options, environ=project.environ()) as host:
+        [agreed] = await agree_to_all(host.host, "filesystem")
+        assert agreed.failure is None
+
+        async def call(name: str, **arguments: Any) -> Any:
+            return await host.call(ToolCall(id="1", name=f"filesystem__{name}", arguments=arguments))
+
+        inside = str(project.folder / "y.txt")
+        assert not (await call("write_file", path=inside, content="new\n")).is_error
+        assert (project.folder / "y.txt").read_text(encoding="utf-8") == "new\n"
+        assert (await call("read_text_file", path=str(project.home / "private.txt"))).is_error
+        hook = str(project.folder / ".git/hooks/post-commit")
+        assert (await call("write_file", path=hook, content="#!/bin/sh\n")).is_error
+    assert not (project.folder / ".git/hooks/post-commit").exists()
+    assert running(str(project.folder)) == []

@@ -63,3 +63,8 @@ class SandboxSpec:
     mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """Files and folders of the host that programs can read, by their absolute paths inside, all of them
     below ``/workspace``. Only the bubblewrap kind has them."""
+    shown: tuple[Path, ...] = ()
+    """Files and folders of the host that programs can read where they are. Only in the bubblewrap kind."""
+    at_own_path: bool = False
+    """Whether programs see the person's folder, where they work in that, at its own path. Only in the
+    bubblewrap kind."""

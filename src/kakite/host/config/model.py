@@ -27,6 +27,18 @@ class SourceLocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSandbox:
+    """The sandbox that a server is started in, and what it is given there besides its own program."""
+
+    read: tuple[str, ...] = ()
+    """Folders and files that it can read, relative to the project."""
+    write: str = ""
+    """The folder that it can write; empty: none."""
+    hosts: tuple[str, ...] = ()
+    """What it reaches: ``name``, ``*.name`` or ``name:port``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StdioServer:
     """A server that is started, and spoken to over its standard streams.
 
@@ -39,6 +51,8 @@ class StdioServer:
     """Variables besides the minimal environment."""
     cwd: str = field(default="", repr=False)
     """Empty: the folder of the project."""
+    sandbox: ServerSandbox | None = None
+    """None: it runs with all that the person may do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from kakite.host.config.model import (
     OAuthClient,
     Scope,
     ServerEntry,
+    ServerSandbox,
     SourceLocation,
     StdioServer,
     Timeouts,
@@ -33,6 +34,7 @@ KEY_ALIASES: Mapping[str, tuple[str, ...]] = {
     "env": ("environment",),
     "env_vars": (),
     "cwd": (),
+    "sandbox": (),
     "url": ("serverUrl", "httpUrl"),
     "headers": ("http_headers",),
     "env_http_headers": (),
@@ -68,6 +70,8 @@ OAUTH_ALIASES: Mapping[str, tuple[str, ...]] = {
     "metadataUrl": ("clientMetadataUrl", "metadata_url"),
 }
 """The texts below ``oauth``, and what others call them. ``docs/host-login.md`` has the same table."""
+SANDBOX_KEYS = ("read", "write", "hosts")
+"""The keys below ``sandbox``. ``docs/host-config.md`` has the same table."""
 PORT_KEYS = ("port", "callbackPort")
 OAUTH_KEYS = {
     *PORT_KEYS,
@@ -245,6 +249,9 @@ class _EntryParser:
                 raise _InvalidEntryError(
                     (kind_key,), f"`{kind_key}` says stdio, but it has an address", 'write "http"'
                 )
+            if self._raw.get("sandbox"):
+                told = "`sandbox` is for a program, and this server runs elsewhere"
+                raise _InvalidEntryError(("sandbox",), told, "remove it")
             return self._parse_http_server(url_key, url, sse=kind == _SSE)
         raise _InvalidEntryError(
             (), "it has neither `command` nor `url`", 'add "command": "…" or "url": "https://…"'
@@ -267,7 +274,50 @@ class _EntryParser:
             args=args,
             env=self._parse_environment(),
             cwd="" if cwd is None else self._parse_text(("cwd",), cwd),
+            sandbox=self._parse_sandbox(),
         )
+
+    def _parse_sandbox(self) -> ServerSandbox | None:
+        """Return the sandbox of a server. What is not understood in it is never passed over."""
+        given = self._raw.get("sandbox")
+        if given is None or isinstance(given, bool):
+            return ServerSandbox() if given else None
+        if not isinstance(given, dict):
+            raise _InvalidEntryError(
+                ("sandbox",), "`sandbox` must be true or an object", 'write {"read": ["…"]}'
+            )
+        found = cast("JsonObject", given)
+        for key in found:
+            if key not in SANDBOX_KEYS:
+                told = f"`sandbox.{escape_one_line(key)}` is not known"
+                raise _InvalidEntryError(("sandbox", key), told, f"the keys are {', '.join(SANDBOX_KEYS)}")
+        read, hosts = (self._parse_sandbox_list(found, key) for key in ("read", "hosts"))
+        write = found.get("write")
+        return ServerSandbox(
+            read=read,
+            write="" if write is None else self._parse_text(("sandbox", "write"), write),
+            hosts=self._check_hosts(hosts),
+        )
+
+    def _parse_sandbox_list(self, given: JsonObject, key: str) -> tuple[str, ...]:
+        value = given.get(key)
+        if not isinstance(value, list | None):
+            raise _InvalidEntryError(("sandbox", key), f"`sandbox.{key}` must be a list", 'write ["…"]')
+        items = enumerate(cast("list[object]", value or []))
+        texts = tuple(self._parse_text(("sandbox", key, index), item) for index, item in items)
+        if "" in texts:
+            raise _InvalidEntryError(("sandbox", key), f"`sandbox.{key}` has an empty text", "remove it")
+        return texts
+
+    def _check_hosts(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        if hosts:
+            from kakite.sandbox.egress.policy import build_policy
+
+            try:
+                build_policy(hosts)
+            except UsageError as error:
+                raise _InvalidEntryError(("sandbox", "hosts"), error.message, error.hint) from error
+        return hosts
 
     def _parse_environment(self) -> dict[str, str]:
         key, env = self._find("env")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kakite.errors import UsageError
-from kakite.host.config.model import HttpServer, OAuthClient, ServerEntry, StdioServer
+from kakite.host.config.model import HttpServer, OAuthClient, ServerEntry, ServerSandbox, StdioServer
 from kakite.host.config.parse import VARIABLE_PATTERN, find_url_problem
 from kakite.terminal_text import escape_one_line
 
@@ -104,6 +104,15 @@ def _transform_server(reached: StdioServer | HttpServer, change: _Change) -> Std
         args=tuple(change(text, f"`args[{index}]`") for index, text in enumerate(reached.args)),
         env={name: change(text, f"`env.{escape_one_line(name)}`") for name, text in reached.env.items()},
         cwd=change(reached.cwd, "`cwd`"),
+        sandbox=_transform_sandbox(reached.sandbox, change) if reached.sandbox else None,
+    )
+
+
+def _transform_sandbox(sandbox: ServerSandbox, change: _Change) -> ServerSandbox:
+    return replace(
+        sandbox,
+        read=tuple(change(text, f"`sandbox.read[{index}]`") for index, text in enumerate(sandbox.read)),
+        write=change(sandbox.write, "`sandbox.write`"),
     )
 
 

@@ -228,6 +228,10 @@ def _describe_server(entry: ServerEntry) -> Iterator[str]:
         yield f"in the folder: {escape_one_line(reached.cwd)}"
     for name, text in mask_environment(reached.env).items():
         yield f"with: {escape_one_line(name)}={quote_command((text,))}"
+    if sandbox := reached.sandbox:
+        read, hosts = _join_names(sandbox.read), _join_names(sandbox.hosts)
+        write = escape_one_line(sandbox.write) or "none"
+        yield f"in a sandbox: reads {read}; writes {write}; reaches {hosts}"
 
 
 def _describe_http_server(address: HttpServer) -> Iterator[str]:
@@ -294,6 +298,7 @@ def _serialize_server(entry: ServerEntry) -> JsonObject:
         "args": list(reached.args),
         "env": dict(reached.env),
         "cwd": reached.cwd,
+        **({"sandbox": asdict(reached.sandbox)} if reached.sandbox else {}),
     }
 
 

@@ -94,9 +94,9 @@ class ServerSession:
         self._clock = clock
         self._log = log
         self._authorization = authorization
+        self._sandboxed: ProcessSpec | None = None
         self._eras = VersionCache(surroundings.state)
-        self._guess: ProtocolEra | None = None
-        """What it seems to speak, after another way to begin did not work."""
+        self._guess: ProtocolEra | None = None  # what it seems to speak, after another way did not work
         self._listed: tuple[ServerToolDefinition, ...] = ()
         self._listing = asyncio.Lock()
         self._listed_at = -1
@@ -158,6 +158,7 @@ class ServerSession:
             ServerError: it could not be started.
         """
         waited = self.entry.timeouts.start
+        await self._enter_sandbox(stack)
         try:
             async with self._create_start_deadline():
                 fault = await self._try_attempts(stack)
@@ -177,6 +178,24 @@ class ServerSession:
                 describe_start_failure(self.link, fault, waited, self._surroundings.redaction)
             )
         self.link.patience = patience
+
+    async def _enter_sandbox(self, stack: AsyncExitStack) -> None:
+        """Make the sandbox that the entry wants; ``stack`` then removes it, after the server in it."""
+        reached = self.entry.reached
+        if not isinstance(reached, StdioServer) or reached.sandbox is None:
+            return
+        from kakite.host.server.sandbox import open_server_sandbox
+
+        opened = open_server_sandbox(
+            reached, reached.sandbox, self._surroundings.environ, self._surroundings.project
+        )
+        try:
+            self._sandboxed = await stack.enter_async_context(opened)
+        except (KakiteError, OSError) as error:
+            told = error.message if isinstance(error, KakiteError) else str(error)
+            hint = error.hint if isinstance(error, KakiteError) else ""
+            reason = f"the server `{self.entry.name}` cannot be started in a sandbox: {told}"
+            raise ServerError(self._surroundings.redaction.redact(reason), hint=hint) from error
 
     async def refresh_tools(self) -> None:
         """List the tools, when they changed since they were listed.
@@ -296,7 +315,7 @@ class ServerSession:
         reached = self.entry.reached
         if isinstance(reached, HttpServer):
             return reached
-        return ProcessSpec(
+        return self._sandboxed or ProcessSpec(
             argv=(reached.command, *reached.args),
             env={**self._build_environment(), **reached.env},
             cwd=str(self._surroundings.project / reached.cwd),

@@ -205,7 +205,6 @@ class BubblewrapSandbox:
 
     kind = "bubblewrap"
     isolates = True
-    project = _PROJECT
     services = _SERVICES
     kakite = build_kakite_argv(sys.executable)
 
@@ -218,6 +217,7 @@ class BubblewrapSandbox:
         if self._project:
             weakref.finalize(self, self._project.close)
         self._terms = add_proxy_service(terms, environ)
+        self.project = str(self._project.path) if self._project and terms.at_own_path else _PROJECT
         self._env = build_base_environment(environ, _HOME) | {"TMPDIR": "/tmp"}  # noqa: S108 - a path inside
         if project:
             self._env |= ENVIRONMENT
@@ -254,12 +254,12 @@ class BubblewrapSandbox:
         await asyncio.to_thread(put_trust_store, self._terms, self._folder.home)
         person = await asyncio.to_thread(self._open_project)
         self._mounts = bwrap_mounts.plan(
-            self._folder, person, self._terms.limits, home=_HOME, project=_PROJECT
+            self._folder, person, self._terms.limits, home=_HOME, project=self.project
         )
         await self._listeners.open(self._folder.services, self._terms.services)
         # Not a method of ours: what is held for us must not hold us.
         protect = self._project.build_mounts if self._project else tuple
-        view = build_view(self._folder, self._mounts, empty=_SERVICES, protect=protect, project=_PROJECT)
+        view = build_view(self._folder, self._mounts, empty=_SERVICES, protect=protect, project=self.project)
         await asyncio.to_thread(self._hold, view)
         if not await self._is_working():
             self._held.view = None  # no namespaces within others here: each command makes all of it itself
@@ -274,6 +274,7 @@ class BubblewrapSandbox:
                 home=self._user_home,
                 state=self._state,
                 project=self._folder.project,
+                shown=self._terms.shown,
                 mounts=self._terms.mounts,
             )
         self._project.open((self._user_home, self._state, self._folder.path))
@@ -281,7 +282,7 @@ class BubblewrapSandbox:
             home=self._user_home,
             state=self._state,
             project=self._project.path,
-            shown=self._project.gitdirs,
+            shown=(*self._project.gitdirs, *self._terms.shown),
             mounts=self._terms.mounts,
         )
 
@@ -316,7 +317,7 @@ class BubblewrapSandbox:
                 folder=self._folder.path,
                 limits=self._terms.limits,
                 marks=marks,
-                without=_PROJECT if self._project else "",
+                without=self.project if self._project else "",
             )
             group = make_group(self._terms.limits)
             limits = _build_rlimits(self._terms.limits, group)
@@ -367,7 +368,7 @@ class BubblewrapSandbox:
         loaded = {name: value for name, value in env.items() if name.startswith(_LOADED)}
         setenv = [part for name, value in loaded.items() for part in ("--setenv", name, value)]
         unset = [part for name in _OF_SHELLS if name not in env for part in ("--unsetenv", name)]
-        chdir = ("--chdir", resolve_cwd(_PROJECT, cwd))
+        chdir = ("--chdir", resolve_cwd(self.project, cwd))
         isolated = (self._program, *_ISOLATION, "--seccomp", str(_SECCOMP), *seen)
         with_environment = (*setenv, *unset, *chdir)
         return ProcessSpec(
@@ -408,9 +409,9 @@ class BubblewrapSandbox:
         protected = self._project.build_mounts() if self._project else ()
         words = (
             *(*self._build_service_args(network), *(word for mount in there for word in mount)),
-            *bwrap_mounts.build_project_words(protected, _PROJECT),
+            *bwrap_mounts.build_project_words(protected, self.project),
         )
-        return words, bwrap_mounts.build_project_guard(protected, _PROJECT)
+        return words, bwrap_mounts.build_project_guard(protected, self.project)
 
     def _build_view_args(self, view: MountView, network: Network) -> tuple[tuple[str, ...], str]:
         """Return the same where the view has most of it, of which its starter makes sure."""

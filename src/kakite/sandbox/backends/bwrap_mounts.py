@@ -98,26 +98,9 @@ def plan(
     """
     private = _find_all_private()
     shown = [*_find_own_paths((person.home, *private)), *person.shown]
-    visible = (*_SYSTEM, *shown)
-    hidden = [
-        place
-        for place in (person.home, person.state, folder.path.parent)
-        if place.is_dir() and _is_below(place, visible) and place not in shown
-    ]
-    # A mask is a mount in which nothing can be mounted: what holds more to show or to hide is hidden instead.
-    hidden += [
-        place
-        for place in private
-        if place not in shown and any(inner.is_relative_to(place) for inner in (*shown, *hidden))
-    ]
-    places = sorted(
-        {
-            *(_PathRule(path, shown=True) for path in shown),
-            *(_PathRule(path, shown=False) for path in hidden),
-        },
-        key=lambda place: len(place.path.parts),
-    )
-    writable_tmp = not any(path.is_relative_to("/tmp") for path in shown)  # noqa: S108 - a path inside
+    hidden = _find_hidden(folder, person, shown, private)
+    inner = (*shown, Path(project))
+    writable_tmp = not any(path.is_relative_to("/tmp") for path in inner)  # noqa: S108 - a path inside
     return (
         *_iter_system_mounts(),
         *_iter_masks(folder, {*_OFTEN_SECRET, *private} - {*shown, *hidden}),
@@ -133,14 +116,39 @@ def plan(
         ("--symlink", "../tmp", "/var/tmp"),  # noqa: S108 - a path inside
         # A mount point below what programs can write could be swapped for a link between two starts.
         ("--bind", str(folder.temporary), "/tmp") if writable_tmp else _mount_tmpfs(limits, "/tmp"),  # noqa: S108
-        *(place.to_mount() for place in places),
+        *(place.to_mount() for place in _order_places(shown, hidden)),
+        ("--bind", str(person.project), project),  # it may lie in what is hidden
         *(("--remount-ro", str(path)) for path in sorted(set(hidden))),
-        ("--bind", str(person.project), project),
         ("--bind", str(folder.home), home),
         *(("--ro-bind", str(path), inside) for inside, path in sorted(person.mounts.items())),
         ("--ro-bind", str(_write_passwd(folder, home)), "/etc/passwd"),
         ("--remount-ro", "/"),
     )
+
+
+def _find_hidden(
+    folder: TaskFolder, person: PersonPaths, shown: list[Path], private: tuple[Path, ...]
+) -> list[Path]:
+    """Return what lies in what is shown, and is nobody's business inside."""
+    hidden = [
+        place
+        for place in (person.home, person.state, folder.path.parent)
+        if place.is_dir() and _is_below(place, (*_SYSTEM, *shown)) and place not in shown
+    ]
+    # A mask is a mount in which nothing can be mounted: what holds more to show or to hide is hidden instead.
+    return hidden + [
+        place
+        for place in private
+        if place not in shown and any(inner.is_relative_to(place) for inner in (*shown, *hidden))
+    ]
+
+
+def _order_places(shown: Iterable[Path], hidden: Iterable[Path]) -> list[_PathRule]:
+    """Return what is shown and what is hidden, so that the deeper path comes last."""
+    rules = {_PathRule(path, shown=True) for path in shown} | {
+        _PathRule(path, shown=False) for path in hidden
+    }
+    return sorted(rules, key=lambda place: len(place.path.parts))
 
 
 def has_vanished(folder: TaskFolder, mount: Mount) -> bool:

@@ -271,3 +271,34 @@ async def test_a_reply_that_was_paid_for_is_kept_though_the_day_cannot_be_added_
     run = await run_task(task, replace(parts(None), days=days))
     assert (run.status, run.usage.requests) == ("done", 3)
     assert days.get_usage(datetime.now(UTC)) == run.spent
+
+
+TRAPS = {
+    "signing": "git config commit.gpgsign true; git config gpg.program /bin/false",
+    "a bare repository": "git config core.bare true",
+    "a work tree elsewhere": "git config core.worktree /nowhere",
+    "a version to come": "git config core.repositoryformatversion 9",
+    "settings that cannot be read": "echo '[core' >> .git/config",
+    "settings that are a folder": "rm .git/config; mkdir .git/config",
+    "line ends": "rm .git/info/attributes; git config core.autocrlf true; git config core.safecrlf true",
+    "a filter": "git config filter.no.clean false; git config filter.no.required true;"
+    " echo '* filter=no' > .git/info/attributes",
+    "attributes that are a folder": "rm .git/info/attributes; mkdir -p .git/info/attributes/x",
+    "a lock": "touch .git/index.lock .git/HEAD.lock .git/config.lock",
+    "an index that is none": "echo nothing > .git/index",
+    "a head that is none": "echo nothing > .git/HEAD",
+    "no head": "rm .git/HEAD",
+    "a sparse checkout": "git config core.sparseCheckout true; echo /none > .git/info/sparse-checkout",
+    "a repository that is a file": "mv .git ../elsewhere; echo gitdir: ../elsewhere > .git",
+    "a repository that is a link": "mv .git ../elsewhere; ln -s ../elsewhere .git",
+    "no repository": "rm -rf .git",
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS.values(), ids=TRAPS)
+async def test_nothing_that_the_model_does_to_its_repository_stops_a_commit(place: Path, trap: str) -> None:
+    remote = make_remote(place, {"a": "1\r\n", "b": "1\n"})
+    run = await run_of(place, remote, command(f"printf '2\\r\\n' > a; {trap}"))
+    assert run.status == "done"
+    assert git(remote, "diff", "--name-only", "main", BRANCH) == "a"
+    assert git(remote, "cat-file", "-s", f"{BRANCH}:a") == "3"

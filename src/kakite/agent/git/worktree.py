@@ -57,7 +57,12 @@ MAX_FINDINGS = 50
 """Lines that are named of those that look wrong."""
 _MAX_EXCERPT_CHARS = 200  # characters of such a line
 _MAX_ERROR_BYTES = 4096  # bytes of what git says to a failure
-_GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.editor=true")
+_SETTINGS = (
+    *("core.hooksPath=/dev/null", "core.editor=true", "core.autocrlf=false", "core.safecrlf=false"),
+    *("commit.gpgSign=false", "core.ignoreStat=false", "core.sparseCheckout=false"),
+)
+"""What counts whatever the repository's settings say: the model can write those."""
+_GIT = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
 BACKUP_REF = "refs/kakite/backup"
 THEIRS_REF = "refs/kakite/theirs"
 READY_REF = "refs/kakite/ready"
@@ -67,7 +72,9 @@ READY_REF = "refs/kakite/ready"
 _SNAPSHOT_SCRIPT = """\
 export GIT_INDEX_FILE=.git/kakite-index
 onto=$1
-shift
+attributes=$2
+shift 2
+mkdir -p .git/info && rm -rf .git/info/attributes && printf %s "$attributes" > .git/info/attributes || exit
 head=$("$@" rev-parse --verify "$onto^{commit}") && "$@" add --all -- . && tree=$("$@" write-tree) || exit
 kept=$head
 if test "$tree" != "$("$@" rev-parse "$head^{tree}")"; then
@@ -79,9 +86,22 @@ echo "$head $kept"
 """
 
 # What git that was killed leaves locked. Not of objects, whose folders are many: those lock nothing we do.
+_WRITE_SCRIPT = 'mkdir -p "${1%/*}" && rm -rf "$1" && cat > "$1"'
 _UNLOCK_SCRIPT = """\
 test -d .git || exit 0
 find .git -path .git/objects -prune -o -name '*.lock' -type f -exec rm -f {} +
+"""
+
+# Its references and index as well as its settings: git refuses all where one of them is damaged.
+_READY_SCRIPT = """\
+test -d .git && test ! -L .git &&
+"$@" rev-parse --verify --quiet refs/kakite/ready && "$@" ls-files --stage > /dev/null
+"""
+
+# What git obeys, and would refuse to begin with if it is damaged. References and objects stay.
+_FORGET_SCRIPT = """\
+test -d .git && test ! -L .git || rm -rf .git
+for each in config config.worktree index info HEAD commondir gitdir; do rm -rf ".git/$each"; done
 """
 
 # What programs leave behind, and no repository wants: for repositories that do not say so themselves.
@@ -128,13 +148,14 @@ class Worktree:
     def __init__(self, sandbox: Sandbox, *, branch: str, author: tuple[str, str]) -> None:
         self._sandbox = sandbox
         self._branch = branch
-        above = {str(Path(path).parent) for path in (sandbox.project, os.path.realpath(sandbox.project))}
-        # Never a repository that the project's folder happens to lie in.
-        self._environment = {**_build_identity_env(*author), "GIT_CEILING_DIRECTORIES": ":".join(above)}
+        # Never a repository that the project's folder happens to lie in, nor files that settings name.
+        self._environment = {**_build_identity_env(*author), "GIT_DIR": ".git", "GIT_WORK_TREE": "."}
 
     async def is_ready(self) -> bool:
-        """Return whether the work tree was made and is still a repository."""
-        return (await self._run_git("rev-parse", "--verify", "--quiet", READY_REF)).exit_code == 0
+        """Return whether the work tree was made and is still a repository that git takes."""
+        script = ("sh", "-c", _READY_SCRIPT, "sh", *_GIT)
+        done = await self._sandbox.exec(script, timeout=TIMEOUT, env=self._environment)
+        return done.exit_code == 0
 
     async def unlock(self) -> None:
         """Remove the locks of git that died with a sandbox before this one: while nothing runs in this."""
@@ -157,6 +178,7 @@ class Worktree:
 
     async def restore(self, history: PackedHistory) -> None:
         """Make a repository of a work tree that has lost its own, without touching a file of it."""
+        await self._sandbox.exec(("sh", "-c", _FORGET_SCRIPT), timeout=TIMEOUT)
         await self._init_repository(history)
         await self._run_git_or_raise("update-ref", f"refs/heads/{self._branch}", history.commit)
         await self._run_git_or_raise("symbolic-ref", "HEAD", f"refs/heads/{self._branch}")
@@ -179,7 +201,7 @@ class Worktree:
         Raises:
             GitError: there is no repository any more, or git cannot take a file.
         """
-        script = ("sh", "-c", _SNAPSHOT_SCRIPT, "sh", onto, *_GIT)
+        script = ("sh", "-c", _SNAPSHOT_SCRIPT, "sh", onto, BINARY_ATTRIBUTES, *_GIT)
         done = await self._sandbox.exec(script, timeout=TIMEOUT, env=self._environment)
         names = done.stdout.decode(errors="replace").split()
         if done.exit_code != 0 or len(names) != 2:
@@ -223,7 +245,12 @@ class Worktree:
         ).stdout
 
     async def commit(self, message: str, base: str) -> str:
-        """Commit everything on top of the base and return the branch's last commit."""
+        """Commit everything on top of the base and return the branch's last commit.
+
+        To be called when nothing of the model runs: what it has locked is let go.
+        """
+        await self.unlock()
+        await self._write(".git/info/attributes", BINARY_ATTRIBUTES.encode())
         await self._return_to_branch(base)
         await self._run_git_or_raise("add", "--all", "--", ".")
         staged = await self._run_git("diff", "--cached", "--quiet")
@@ -400,7 +427,7 @@ class Worktree:
 
     async def _write(self, path: str, data: bytes) -> None:
         # Through a program of the sandbox: a link planted there leads nowhere that it could not write itself.
-        done = await self._sandbox.exec(("sh", "-c", 'cat > "$1"', "sh", path), stdin=data, timeout=TIMEOUT)
+        done = await self._sandbox.exec(("sh", "-c", _WRITE_SCRIPT, "sh", path), stdin=data, timeout=TIMEOUT)
         if done.exit_code != 0:
             raise _build_git_error("write", done)
 

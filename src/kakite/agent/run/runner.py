@@ -308,6 +308,8 @@ class RunSession:
         return step, f"the check `{check}` failed:\n{result.text}"
 
     async def _commit(self, run: RunState, message: str) -> RunState:
+        if not await self._checkout.is_ready():
+            await _create_worktree(self._checkout, run, self._parts)
         commit = await self._checkout.commit(message, run.base)
         await self._checkout.send_commit(commit, run.base, self._parts.mirror, OUTGOING_REF)
         diff, findings = await self._read_diff(run.base, commit)

@@ -58,6 +58,15 @@ async def project(tmp_path: Path) -> Hosted:
     return made
 
 
+async def test_a_server_that_does_not_list_its_resources_costs_nobody_elses(project: Hosted) -> None:
+    project.tell("none", tool("say"), **offer(), silent=["resources/list"])
+    await project.agree()
+    async with connect(project, None) as client:
+        listed = (await client.list_resources()).resources
+        assert [each.uri for each in listed] == ["file://left//notes/one.md", "file://right//notes/one.md"]
+        assert len((await client.list_resource_templates()).resource_templates) == 3
+
+
 async def test_resources_of_several_servers_have_addresses_that_differ(project: Hosted) -> None:
     await agree(project, **READABLE)
     async with connect(project, None) as client:

@@ -9,7 +9,7 @@ a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what 
 ``{"die": true}``, ``{"refuse": error}``, ``{"write": {file: text}, "changed": bool}``; without: the
 arguments come back as JSON.
 ``capabilities``: besides tools. ``answers``: results by method. ``resources``: texts by address.
-``refuses``: what the error of all other methods says. ``asks``: parameters of what is asked of a
+``silent``: methods that are never answered. ``refuses``: what the error of all other methods says. ``asks``: parameters of what is asked of a
 person before a resource is read or a prompt is had; these are refused unless the answer is yes.
 """
 
@@ -124,7 +124,7 @@ def answer(message: JsonObject) -> None:
         file = WAITING.pop(message["params"]["requestId"], None)
         if file:
             add(file, "cancelled")
-    if "id" not in message or method is None:
+    if "id" not in message or method is None or method in script().get("silent", []):
         return
     if method == "initialize":
         about = {"name": "told", "version": "1"}

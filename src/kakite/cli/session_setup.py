@@ -272,7 +272,8 @@ def _build_deps(
     from kakite.workspace import ensure_state_folder
 
     task = run.task
-    pages = None if task.network == "off" else PageFetcher(task.network, task.hosts, os.environ)
+    fetcher = PageFetcher(task.network, task.hosts, os.environ, requests=task.requests)
+    pages = None if task.network == "off" else fetcher
     terms = SandboxSpec(
         network=task.network,
         hosts=task.hosts,

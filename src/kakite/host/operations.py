@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kakite.host.host import Host
 
 _T = TypeVar("_T")
-_LIST_TIMEOUT = 20.0
-"""Seconds in which a server has to list what it offers; without an answer it offers nothing for now."""
+_LIST_TIMEOUT = 5.0
+"""Seconds in which a server that runs has to list what it offers; else it offers nothing for now."""
 _READ_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {"uri": {"type": "string", "description": "the server's own address"}},
@@ -210,10 +210,13 @@ class HostResources:
     async def _list_of_server(
         self, server: str, list_of: Callable[[Client], Awaitable[Sequence[JsonObject]]]
     ) -> Sequence[JsonObject]:
-        try:
+        async def list_soon(client: Client) -> Sequence[JsonObject]:
             async with asyncio.timeout(_LIST_TIMEOUT):
-                return await self._operations.request(server, list_of)
-        except (KakiteError, TimeoutError):
+                return await list_of(client)
+
+        try:
+            return await self._operations.request(server, list_soon)
+        except KakiteError:
             return ()
 
 

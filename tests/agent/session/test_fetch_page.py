@@ -256,3 +256,26 @@ async def test_the_person_is_asked_and_a_long_page_comes_in_pieces(
             assert (await session.prompt(text("read it"))).text == "Read."
         assert person.asked == [site.url("/a")] * 2
         assert site.asked == (["/a"] * 2 if allow else [])
+
+
+async def test_what_may_be_asked_of_a_host_holds_for_pages_too() -> None:
+    pages = {"ok": (200, HTML, b"yes"), "ok-go": (302, {"Location": "/no"}, b""), "no": (200, HTML, b"no")}
+    async with serving(**pages) as site:
+        rules = {
+            "path": f"GET site.test:{site.port}/ok*",
+            "method": f"POST site.test:{site.port}/*",
+            "port": "site.test/*",
+        }
+
+        async def fetch(rule: str, path: str) -> str:
+            fetcher = PageFetcher("registries", (), {}, requests=(rules[rule],), resolve=resolving(HOME))
+            try:
+                return (await fetcher.fetch(site.url(path))).data.decode()
+            except PageError as error:
+                return error.code
+
+        assert await fetch("path", "/ok") == "yes"
+        for rule, path in (("path", "/no"), ("path", "/ok/../no"), ("method", "/ok"), ("port", "/ok")):
+            assert await fetch(rule, path) == "host_denied"
+        assert await fetch("path", "/ok-go") == "host_denied"
+        assert "/no" not in site.asked

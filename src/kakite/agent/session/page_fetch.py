@@ -20,6 +20,7 @@ from kakite import __version__
 from kakite.errors import KakiteError
 from kakite.processes import Network
 from kakite.sandbox.egress.connect import Connector, HostUnreachableError, Resolve
+from kakite.sandbox.egress.credentials import Inspection, parse_request_rule
 from kakite.sandbox.egress.policy import DeniedHost, EgressPolicy, Target, build_policy, read_target
 from kakite.terminal_text import replace_surrogates
 
@@ -70,6 +71,7 @@ class PageFetcher:
         hosts: Iterable[str],
         environ: Mapping[str, str],
         *,
+        requests: Iterable[str] = (),
         resolve: Resolve | None = None,
     ) -> None:
         """Take the rules.
@@ -78,10 +80,12 @@ class PageFetcher:
             network: what may be reached.
             hosts: what is allowed besides.
             environ: where a proxy of the machine's own is named.
+            requests: what may be asked of some hosts, as the setting of that name has it.
             resolve: finds addresses in place of the system.
         """
         self._network: Network = network
-        self._policy = build_policy(hosts)
+        self._inspection = Inspection(rules=tuple(map(parse_request_rule, requests)))
+        self._policy = build_policy((*hosts, *map(str, self._inspection.targets)))
         self._environ = environ
         self._resolve = resolve
 
@@ -95,7 +99,7 @@ class PageFetcher:
             backend = _JudgedBackend(self._policy, self._network, connector)
             try:
                 async with asyncio.timeout(FETCH_TIMEOUT):
-                    return await _follow(url, backend)
+                    return await self._follow(url, backend)
             except TimeoutError as error:
                 raise PageError(f"no answer within {FETCH_TIMEOUT:.0f} s", code="host_unreachable") from error
             except HostUnreachableError as error:
@@ -104,14 +108,32 @@ class PageFetcher:
             except (OSError, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
                 raise PageError(f"the connection failed: {error}", code="host_unreachable") from error
 
+    async def _follow(self, url: str, backend: _JudgedBackend) -> FetchedPage:
+        for _ in range(MAX_REDIRECTS + 1):
+            address = _check_url(url)
+            self._check_request(address)
+            found = await _get(address, backend)
+            if isinstance(found, FetchedPage):
+                return found
+            url = urljoin(url, found)
+        raise PageError(f"it redirects more than {MAX_REDIRECTS} times")
 
-async def _follow(url: str, backend: _JudgedBackend) -> FetchedPage:
-    for _ in range(MAX_REDIRECTS + 1):
-        found = await _get(_check_url(url), backend)
-        if isinstance(found, FetchedPage):
-            return found
-        url = urljoin(url, found)
-    raise PageError(f"it redirects more than {MAX_REDIRECTS} times")
+    def _check_request(self, url: str) -> None:
+        """Make sure that the page may be asked for.
+
+        Raises:
+            PageError: no rule for its host allows that, code ``host_denied``.
+        """
+        parts = urlsplit(url)
+        target = read_target(parts.netloc, 443 if parts.scheme == "https" else 80)
+        if target is None:
+            return  # it is refused when it is connected to
+        path = parts._replace(scheme="", netloc="").geturl()
+        why = self._inspection.find_refusal(target, b"GET", path.encode())
+        if self._inspection.is_closed(target):
+            why = f"no rule of the setting requests is for {target}"
+        if why:
+            raise PageError(why, code="host_denied")
 
 
 def _check_url(url: str) -> str:

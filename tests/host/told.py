@@ -9,7 +9,8 @@ a line for stderr at the start. ``tools``: definitions. ``does``: by tool, what 
 ``{"die": true}``, ``{"refuse": error}``, ``{"write": {file: text}, "changed": bool}``; without: the
 arguments come back as JSON.
 ``capabilities``: besides tools. ``answers``: results by method. ``resources``: texts by address.
-``silent``: methods that are never answered. ``refuses``: what the error of all other methods says. ``asks``: parameters of what is asked of a
+``silent``: methods that are never answered. ``refuses``: what the error of all other methods says.
+``asks``: parameters of what is asked of a
 person before a resource is read or a prompt is had; these are refused unless the answer is yes.
 """
 

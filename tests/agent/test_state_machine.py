@@ -212,6 +212,16 @@ def test_a_commits_message_is_one_that_git_takes(title: str, summary: str, text:
     assert plans.build_commit_message(task(text=text), Plan(goal="g", title=title), summary) == message
 
 
+@given(st.text(), st.text())
+def test_a_commit_without_a_planned_title_is_called_as_its_issue(title: str, text: str) -> None:
+    plain = plans.build_commit_subject(task(text=title), None)
+    titled = plans.build_commit_subject(task(text=f"<issue>{text}", title=title), None)
+    if title.replace("\0", "").split():
+        assert titled == plain
+    else:
+        assert titled.startswith("<issue>")
+
+
 def test_of_a_long_diff_a_part_is_kept() -> None:
     diff = f"head{'x' * state_machine.DIFF_LIMIT}tail"
     kept = state_machine.on_inspection(

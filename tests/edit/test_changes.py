@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kakite.edit import Change, ChangeSet, unified_diff
+from kakite.edit.diff_output import ABSENT
 
 texts = st.text(alphabet="ab\n\r😀é ", max_size=30)
 
@@ -136,3 +137,19 @@ def test_an_offset_is_mapped_behind_what_replaces_it(offset: int, expected: int)
 
 def test_nothing_changed_is_an_empty_diff() -> None:
     assert not unified_diff(ChangeSet(3), "abc")
+
+
+@pytest.mark.parametrize(
+    ("path", "to"), [("x.py", "x.py"), (ABSENT, "x.py"), ("x.py", ABSENT), ("x.py", "y.py")]
+)
+def test_a_path_from_the_root_stands_in_a_diff_as_git_has_it(path: str, to: str) -> None:
+    change = ChangeSet.of(4, [Change(0, 3, "two")])
+    plain = unified_diff(change, "one\n", path=path, to=to)
+    rooted = (f"/tmp/{each}" if each != ABSENT else each for each in (path, to))
+    first, last = rooted
+    told = unified_diff(change, "one\n", path=first, to=last)
+    heads = [line for line in told.splitlines() if line.startswith(("diff", "---", "+++"))]
+    assert not any("//" in line for line in heads)
+    assert [line.replace("tmp/", "") for line in heads] == [
+        line for line in plain.splitlines() if line.startswith(("diff", "---", "+++"))
+    ]

@@ -66,7 +66,7 @@ def unified_diff(changes: ChangeSet, text: str, *, path: str = "file", to: str |
 
 
 def _prefix_path(side: str, path: str) -> str:
-    return path if path == ABSENT else f"{side}/{path}"
+    return path if path == ABSENT else f"{side}/{path.removeprefix('/')}"  # as git does
 
 
 def _format_git_header(path: str, to: str) -> str:
@@ -74,10 +74,11 @@ def _format_git_header(path: str, to: str) -> str:
     if path == to:
         return ""
     if path == ABSENT:
-        return f"diff --git a/{to} b/{to}\nnew file mode 100644\n"
+        return f"diff --git {_prefix_path('a', to)} {_prefix_path('b', to)}\nnew file mode 100644\n"
     if to == ABSENT:
-        return f"diff --git a/{path} b/{path}\ndeleted file mode 100644\n"
-    return f"diff --git a/{path} b/{to}\nrename from {path}\nrename to {to}\n"
+        return f"diff --git {_prefix_path('a', path)} {_prefix_path('b', path)}\ndeleted file mode 100644\n"
+    sides = f"{_prefix_path('a', path)} {_prefix_path('b', to)}"
+    return f"diff --git {sides}\nrename from {path}\nrename to {to}\n"
 
 
 class _LinesWithEnds:

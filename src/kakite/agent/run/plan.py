@@ -135,10 +135,9 @@ def _is_check_step(step: str, plan: Plan) -> bool:
 
 
 def build_commit_subject(task: Task, plan: Plan | None) -> str:
-    """Return the first line of a commit's message: the plan's title, or the task's own words."""
-    subject = (
-        _to_single_line(plan.title if plan else "") or _to_single_line(task.text) or f"Work on {task.branch}"
-    )
+    """Return the first line of a commit's message: the plan's title, the issue's, or the task's own words."""
+    told = (plan.title if plan else "", task.title, task.text)
+    subject = next(filter(None, map(_to_single_line, told)), f"Work on {task.branch}")
     return subject if len(subject) <= _MAX_SUBJECT_CHARS else f"{subject[: _MAX_SUBJECT_CHARS - 1]}…"
 
 

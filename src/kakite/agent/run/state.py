@@ -85,6 +85,8 @@ class Task:
     """The folder with the code in it; empty: the image's own."""
     workspace: WorkspaceKind = "clone"
     """``clone`` for a run; a session has one of the others, and ``repository`` is then a folder."""
+    title: str = ""
+    """What the issue that it comes from is called; empty: it comes from none."""
     worktree: str = ""
     """The folder of a session that works in a git worktree; ``repository`` is where the person began it."""
 

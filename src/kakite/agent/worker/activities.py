@@ -588,6 +588,8 @@ async def _release_task(held: _OpenTask) -> None:
 
 def _build_task(start: TaskInput, told: TaskInput | AcceptedTask) -> Task:
     asked = {"text": told.text, "repository": told.repository, "branch": told.branch}
+    if isinstance(told, AcceptedTask):
+        asked["title"] = told.title
     return TypeAdapter(Task).validate_python({"id": start.id, **asked, **start.settings})
 
 

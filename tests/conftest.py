@@ -125,8 +125,8 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     """The address of a real Temporal server."""
     from tests.temporal import temporal_running
 
-    with temporal_running(tmp_path_factory.mktemp("temporal")) as address:
-        yield address
+    with temporal_running(tmp_path_factory.mktemp("temporal")) as server:
+        yield server.address
 
 
 @pytest.fixture(scope="session")

@@ -67,6 +67,11 @@ class Fleet:
         count = self.marks / f"{effect}.count"
         return count.stat().st_size if count.exists() else 0
 
+    def said(self) -> list[str]:
+        """Return what workers have said."""
+        heard = self.marks / "said"
+        return heard.read_text(encoding="utf-8").splitlines() if heard.exists() else []
+
     def tasks(self, machine: str = "m") -> list[Path]:
         """Return the folders of tasks on a machine."""
         return list((self.place / machine / "agent" / "tasks").iterdir())

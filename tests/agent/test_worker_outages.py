@@ -15,6 +15,7 @@ from tests.agent.answering import Answering, answering
 from tests.agent.fleet import CALLS, COUNTED, LIMIT, SCRIPT, Fleet, LocalFleet, Outage, ends_of, wait_until
 from tests.agent.forges.worlds import github_world
 from tests.repositories import git
+from tests.temporal import temporal_running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -76,6 +77,26 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
     assert ends == [0]
     fleet.check_end()
     fleet.check_nothing_left()
+
+
+def test_a_temporal_server_that_starts_anew_ends_no_worker(place: Path, model: Answering) -> None:
+    (place / "t").mkdir()
+    with temporal_running(place / "t") as server:
+        outage = Outage(model, 5)
+        fleet = LocalFleet(place / "w", model.url, engine=server.address, pauses=PAUSES)
+        worker = fleet.start()
+        try:
+            assert outage.due.wait(LIMIT)
+            server.kill()
+            outage.begun.set()
+            wait_until(lambda: any("trying again" in line for line in fleet.said()))
+            server.start()
+        finally:
+            outage.begun.set()
+            ends = ends_of(worker)
+        assert ends == [0]
+        fleet.check_end()
+        fleet.check_nothing_left()
 
 
 def test_a_forge_that_is_down_for_long_loses_nothing_and_is_told_in_the_end(

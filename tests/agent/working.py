@@ -17,6 +17,7 @@ import sys
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,11 @@ def gear_of(forge_activities: ForgeActivities, environ: Mapping[str, str]) -> Wo
     )
 
 
-def say(line: str) -> None:
-    """Tell the test."""
+def say(heard: Path, line: str) -> None:
+    """Note what a worker says."""
     sys.stderr.write(f"{line}\n")
+    with heard.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
 
 
 class Deaths:
@@ -164,7 +167,7 @@ async def _work(told: Mapping[str, Any]) -> None:
             client=client,
             forge_activities=forge_activities,
             post=post,
-            say=say,
+            say=partial(say, Path(told["marks"]) / "said"),
             sweep=activities.remove_orphans,
         )
         await shift.run(poll=0.2, until_idle=not told.get("stays", False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from shlex import quote
@@ -26,11 +27,19 @@ from kakite.agent.worker.payloads import (
     to_payload,
 )
 from kakite.agent.worker.workflow import STOP_TOPIC, TASK_WORKFLOW
-from kakite.durable.client import END_STATES, WorkflowClient, WorkflowDescription
+from kakite.durable.client import (
+    END_STATES,
+    BackendUnavailableError,
+    WorkflowClient,
+    WorkflowDescription,
+)
 from kakite.errors import KakiteError, UsageError
 from kakite.tools.toolset import JsonObject
 
 log = logging.getLogger(__name__)
+
+OUTAGE_LIMIT = 600.0
+"""Seconds that a worker waits for the engine of its workflows to come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +72,8 @@ class WorkerLoop:
     """Removes what is left on this machine of tasks that have ended."""
     under_way: set[str] = field(default_factory=set[str])
     """Tasks that this worker has taken up or over, and that neither have ended nor wait for a person."""
+    _away_since: float = 0.0
+    """By ``time.monotonic``, since when the engine of the workflows cannot be used; 0: it can."""
     _said: set[str] = field(default_factory=set[str])
     _past: set[str] | None = None
     """Tasks that had ended before this worker looked first: they are no news."""
@@ -75,21 +86,11 @@ class WorkerLoop:
         What waits for a person is told, and is no work.
 
         Raises:
-            BackendUnavailableError: the workflows cannot be had.
+            BackendUnavailableError: the workflows cannot be had: at first, or for ten minutes.
         """
         was_idle = False
         while True:
-            standings = [
-                each for each in await self.client.list_workflows() if each.workflow == TASK_WORKFLOW.label
-            ]
-            self._update_known_tasks(standings)
-            asked = await self._submit_pending(standings, until_idle=until_idle)
-            await self._poll_answers(standings)
-            for each in standings:
-                self._report_task(each)
-            if self.sweep is not None:
-                await self.sweep([each.id for each in standings if each.state in {"done", "cancelled"}])
-            is_idle = not asked and not any(map(has_pending_work, standings))
+            is_idle = await self._look_or_wait(until_idle=until_idle)
             if not until_idle or not is_idle:
                 await self.bell.wait(poll)
             elif was_idle:
@@ -97,6 +98,39 @@ class WorkerLoop:
             # Once is not enough: what was not at the forge any more, another worker may have taken up after
             # the tasks were listed.
             was_idle = is_idle
+
+    async def _look_or_wait(self, *, until_idle: bool) -> bool:
+        """Look once, and return whether no work is left; nobody knows while the engine is away for a while.
+
+        Raises:
+            BackendUnavailableError: it never was there, or is away for longer.
+        """
+        try:
+            is_idle = await self._look(until_idle=until_idle)
+        except BackendUnavailableError as error:
+            now = time.monotonic()
+            self._away_since = self._away_since or now
+            known = self._past is not None and error.code == BackendUnavailableError.code
+            if not known or now - self._away_since > OUTAGE_LIMIT:
+                raise
+            self.say_once(f"{error.message}; trying again for {OUTAGE_LIMIT / 60:.0f} minutes")
+            return False
+        self._away_since = 0.0
+        return is_idle
+
+    async def _look(self, *, until_idle: bool) -> bool:
+        """Take up what waits, tell what is new, and return whether no work is left."""
+        standings = [
+            each for each in await self.client.list_workflows() if each.workflow == TASK_WORKFLOW.label
+        ]
+        self._update_known_tasks(standings)
+        asked = await self._submit_pending(standings, until_idle=until_idle)
+        await self._poll_answers(standings)
+        for each in standings:
+            self._report_task(each)
+        if self.sweep is not None:
+            await self.sweep([each.id for each in standings if each.state in {"done", "cancelled"}])
+        return not asked and not any(map(has_pending_work, standings))
 
     def on_task_started(self, task: str) -> None:
         """Note that this worker is at a task now: one that another has begun it takes over."""

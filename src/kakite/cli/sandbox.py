@@ -1,19 +1,103 @@
-"""``kakite sandbox``: builds container images, and lists and removes what containers left."""
+"""``kakite sandbox``: runs a command in a sandbox, builds images, lists and removes what containers left."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import sys
 from dataclasses import asdict
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from kakite.cli.settings import Settings
+    from kakite.processes import CompletedProcess, Stream
+
 app = typer.Typer(
-    help="Build container images, and list and remove what runs left behind.", no_args_is_help=True
+    help="Run a command in a sandbox, build container images, and list and remove what runs left behind.",
+    no_args_is_help=True,
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+
+
+@app.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND…", help="The command, after `--`.")],
+    folder: Annotated[
+        Path, typer.Option("--folder", "-C", help="The folder to work in. Default: this one.")
+    ] = Path(),
+    sandbox: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="auto, container, bubblewrap, local or container:IMAGE."),
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(metavar="NETWORK", help="What the command may reach: off, registries or open."),
+    ] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="HOST", help="Allow another host with registries. Repeatable."),
+    ] = None,
+    stdin: Annotated[
+        bool,
+        typer.Option("--stdin", "-i", metavar="", help="Give the command this command's standard input."),
+    ] = False,
+) -> None:
+    """Run a command in the sandbox that sessions have, in a folder as it is.
+
+    The settings are those of a session, such as network and hosts. The exit code is the command's.
+    """
+    from kakite.cli.exit_codes import run_until_signal
+    from kakite.cli.settings import load_settings
+
+    place = folder.resolve()
+    if not place.is_dir():
+        raise UsageError(f"`{folder}` is not a folder", code="folder_missing")
+    flags = {"sandbox": sandbox, "network": network, "hosts": tuple(hosts) if hosts else None}
+    settings = load_settings(flags, repository=str(place))
+    given = sys.stdin.buffer.read() if stdin else b""
+    done = asyncio.run(run_until_signal(_run(tuple(command), place, settings, given)))
+    if done.limit:
+        _print_line(f"the command reached its limit of {done.limit}")
+    raise typer.Exit(1 if done.exit_code is None else done.exit_code)
+
+
+async def _run(command: tuple[str, ...], folder: Path, settings: Settings, stdin: bytes) -> CompletedProcess:
+    from kakite.cli.session_setup import choose_session_sandbox
+    from kakite.sandbox import SandboxError, SandboxSpec, open_sandbox
+    from kakite.sandbox.files.temp import temporary_folder
+
+    kind, _ = choose_session_sandbox(settings.sandbox)
+    if kind == "local" and settings.sandbox != kind:
+        hint = "install bubblewrap (`apt install bubblewrap`); --sandbox local runs it without isolation"
+        raise SandboxError("there is no sandbox on this machine", hint=hint, code="sandbox_missing")
+    terms = SandboxSpec(
+        network=settings.network,
+        hosts=settings.hosts,
+        credentials=settings.credentials,
+        requests=settings.requests,
+    )
+    with temporary_folder("sandbox") as task:
+        place = open_sandbox(kind, task / "task", terms=terms, project=folder)
+        try:
+            await place.prepare()
+            for note in place.notes:
+                _print_line(note)
+            return await place.exec(command, stdin=stdin, timeout=None, on_output=_pass_on)
+        finally:
+            await place.destroy()
+
+
+def _pass_on(stream: Stream, data: bytes) -> None:
+    target = sys.stdout if stream == "stdout" else sys.stderr
+    target.buffer.write(data)
+    target.buffer.flush()
 
 
 @app.command("build")

@@ -40,6 +40,8 @@ class Web:
     location: str = ""
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list[tuple[str, dict[str, str]]])
     url: str = ""
+    older: int = 0
+    """What a server of the transport before answers to a first request; 0: it is none."""
     events: queue.Queue[str] = field(default_factory=queue.Queue[str])
 
 
@@ -88,7 +90,9 @@ class Asked(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         state = self.state
         state.asked.append((self.path, dict(self.headers)))
-        if state.location:
+        if self.path == "/sse" and state.older:
+            self.tell(state.older, b"no")
+        elif state.location:
             self.tell(307, b"", Location=state.location)
         elif state.status != 200:
             self.tell(state.status, b"no")
@@ -206,6 +210,25 @@ async def test_the_old_transport_of_two_addresses_is_spoken_too(tmp_path: Path) 
         async with serving(elsewhere(f"{there.url}/sse", sse=True), tmp_path) as server:
             assert (await server.call(call("echo", a=1))).text == '{"a": 1}'
     assert {asked[1]["X-Key"] for asked in there.asked} == {"another-secret"}
+
+
+@pytest.mark.parametrize("status", [400, 404, 405])
+async def test_a_server_of_the_old_transport_is_recognised(status: int, tmp_path: Path) -> None:
+    with web(older=status) as there:
+        async with serving(elsewhere(f"{there.url}/sse"), tmp_path) as server:
+            assert (await server.call(call("echo", a=1))).text == '{"a": 1}'
+    assert {asked[1]["X-Key"] for asked in there.asked} == {"another-secret"}
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 403, 500])
+async def test_a_server_that_speaks_neither_transport_fails_with_its_first_answer(
+    status: int, tmp_path: Path
+) -> None:
+    with web(status=status) as there:
+        async with serving(elsewhere(there.url), tmp_path) as server:
+            with anyio.fail_after(WITHIN), pytest.raises(ServerError) as caught:
+                await server.list_definitions()
+    assert f"{status} " in caught.value.message
 
 
 async def test_a_connection_that_is_lost_is_opened_again_by_the_next_use(tmp_path: Path) -> None:

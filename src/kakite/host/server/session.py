@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -55,6 +56,9 @@ _USER_VARIABLES = ("LOGNAME", "SHELL", "USER")
 _SHORT_STOP_TIMEOUT = 0.25  # s; for one that did not answer at all, and is started again at once
 _LISTEN_RETRY_DELAY = 1.0  # s
 _POLL_INTERVAL = 0.25  # s between two looks at how busy a server is that says nothing
+_OLDER_TRANSPORT_STATUSES = (400, 404, 405)
+"""What a server of the transport before answers to the first request of the present one."""
+_SSE_TIMEOUT = 5.0  # s for a server to begin in that
 _CANNOT_RUN_CODES = (126, 127)  # as in a shell
 
 
@@ -95,6 +99,7 @@ class ServerSession:
         self._log = log
         self._authorization = authorization
         self._sandboxed: ProcessSpec | None = None
+        self._as_sse = False
         self._eras = VersionCache(surroundings.state)
         self._guess: ProtocolEra | None = None  # what it seems to speak, after another way did not work
         self._listed: tuple[ServerToolDefinition, ...] = ()
@@ -227,6 +232,18 @@ class ServerSession:
         )
 
     async def _try_attempts(self, stack: AsyncExitStack) -> BaseException | None:
+        fault = await self._try_versions(stack)
+        if fault is None or self.link.wire.status not in _OLDER_TRANSPORT_STATUSES:
+            return fault
+        told, self._as_sse = self.link, True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SSE_TIMEOUT):
+                if await self._try_versions(stack) is None:
+                    return None
+        self.link, self._as_sse = told, False  # what the entry's own transport met is the reason
+        return fault
+
+    async def _try_versions(self, stack: AsyncExitStack) -> BaseException | None:
         fault: BaseException | None = None
         for attempt in plan_attempts(self.entry, self._eras.get(self.entry, self._get_search_path())):
             if attempt.if_refused and not (isinstance(fault, MCPError) and not self.link.wire.ended):
@@ -314,7 +331,7 @@ class ServerSession:
     def _resolve_target(self) -> ProcessSpec | HttpServer:
         reached = self.entry.reached
         if isinstance(reached, HttpServer):
-            return reached
+            return replace(reached, sse=True) if self._as_sse else reached
         return self._sandboxed or ProcessSpec(
             argv=(reached.command, *reached.args),
             env={**self._build_environment(), **reached.env},

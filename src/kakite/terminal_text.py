@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from typing import cast
 
 # What prints as nothing although Python counts it as printable: fillers, variation selectors, a joiner.
@@ -63,6 +64,47 @@ def replace_surrogates_in_json(value: object) -> object:
             return {replace_surrogates(name): replace_surrogates_in_json(each) for name, each in items}
         case _:
             return value
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_LIKE_LATIN = frozenset(
+    # Cyrillic and Greek ones that most fonts draw as a Latin letter.
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04bb"
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408"
+    "\u03bf\u03c1\u03bd\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+)
+_ALIKE_SCRIPTS = frozenset(("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "LISU"))
+
+
+def find_lookalike_words(text: str) -> tuple[str, ...]:
+    """Return the words of a path or a command that can be taken for others, each once, in order.
+
+    A word mixes Latin letters with such of a script that has letters like them; or it has only letters that
+    look like Latin ones, beside Latin words.
+    """
+    if text.isascii():
+        return ()
+    tokens = (token for token in text.split() if not token.isascii())
+    found = (word for token in tokens for word in _WORD.findall(token) if _is_lookalike(word, token))
+    return tuple(dict.fromkeys(found))
+
+
+def _is_lookalike(word: str, token: str) -> bool:
+    if word.isascii():
+        return False
+    scripts = set(map(_get_script, word))
+    if "LATIN" in scripts and scripts & _ALIKE_SCRIPTS:
+        return True
+    return _LIKE_LATIN.issuperset(word) and re.search("[A-Za-z]", token) is not None
+
+
+def find_lookalike_letters(word: str) -> tuple[str, ...]:
+    """Return the letters of such a word that are not Latin, each once, in order."""
+    return tuple(dict.fromkeys(letter for letter in word if _get_script(letter) in _ALIKE_SCRIPTS))
+
+
+def _get_script(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0]
 
 
 def quote_command(words: tuple[str, ...]) -> str:

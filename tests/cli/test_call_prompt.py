@@ -16,12 +16,15 @@ from rich.console import Console
 from kakite.cli.console import CONTINUATION_MARK, LINE_MARK, format_value, wrap_rows
 from kakite.cli.prompts import DIFF_HEADING, render_question_rows, render_text_rows
 from kakite.host import ApprovalRequest
+from kakite.terminal_text import find_lookalike_words
 from kakite.tools import ToolCall
 
 odd = st.text(st.sampled_from("ab \n\t\r\x1b\u202e\u200b\u00a0\u3164\ufe0f\u0301語😀\\\"'0123:|>{}[]-+,.u"))
 texts = st.one_of(st.text(), odd, st.sampled_from(["true", "null", "1", '"x"', "", " ", '"x\\n"\n"y"', "{}"]))
 values = st.recursive(
-    st.one_of(texts, st.booleans(), st.none(), st.integers(), st.floats(allow_nan=False)),
+    st.one_of(
+        texts, st.just("s\u0435cret"), st.booleans(), st.none(), st.integers(), st.floats(allow_nan=False)
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
     max_leaves=6,
 )
@@ -35,8 +38,9 @@ def asked(arguments: dict[str, Any], **more: Any) -> ApprovalRequest:
 def read_back(shown: list[str]) -> dict[str, Any]:
     """Return the arguments that rows tell of."""
     told: list[tuple[str, list[str]]] = []
-    end = shown.index(DIFF_HEADING) if DIFF_HEADING in shown else None
-    for row in shown[1:end]:
+    # Whatever is said of them comes after them, and a name with blanks is quoted.
+    ends = (at for at, row in enumerate(shown) if row == DIFF_HEADING or row.startswith("  Look twice at"))
+    for row in shown[1 : next(ends, None)]:
         if row.startswith(CONTINUATION_MARK):
             name, lines = told[-1]
             told[-1] = (
@@ -150,3 +154,45 @@ def test_a_long_line_of_a_diff_is_shown_whole_and_looks_like_no_other_line() -> 
     assert all(len(row) < 60 and row.startswith((LINE_MARK, CONTINUATION_MARK)) for row in shown)
     assert file.getvalue().count("y") == 95
     assert not any(row.startswith(f"{LINE_MARK}-gone") for row in shown)
+
+
+SCRIPTS = {
+    "latin": "abcdefpxyz\u00e4\u00e9",
+    "cyrillic": "\u0431\u0433\u0434\u0436\u0430\u0435\u043e\u0440\u0441",
+    "greek": "\u03b1\u03b2\u03b3\u03b4\u03bf",
+    "han": "\u66f8\u304d\u624b",
+}
+
+
+@given(st.sampled_from(sorted(SCRIPTS)).flatmap(lambda script: st.text(SCRIPTS[script], min_size=1)))
+def test_a_word_of_one_script_is_no_lookalike(word: str) -> None:
+    assert find_lookalike_words(word) == ()
+    assert find_lookalike_words(f"{word}/{word} {word}.{word}-{word}") == ()
+
+
+@given(
+    st.text(SCRIPTS["latin"]),
+    st.text(SCRIPTS["cyrillic"] + SCRIPTS["greek"], min_size=1),
+    st.text(SCRIPTS["latin"], min_size=1),
+)
+def test_a_word_with_letters_that_look_like_latin_ones_is_told(before: str, other: str, after: str) -> None:
+    word = before + other + after
+    assert find_lookalike_words(f"src/{word}/key.pem") == (word,)
+    rows = [row.plain for row in render_question_rows(asked({"path": f"src/{word}/key"}), 5000)]
+    told = "".join(rows)
+    for letter in other:
+        assert f"U+{ord(letter):04X}" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("s\u0435cr\u0435ts/k\u0435y", ("s\u0435cr\u0435ts", "k\u0435y")),
+        ("/home/\u043e\u0440\u0435/key", ("\u043e\u0440\u0435",)),  # beside Latin words
+        ("/\u043e\u0440\u0435/\u0434\u043e\u043c", ()),
+        ("git push \u043erigin", ("\u043erigin",)),
+        ("/home/me/\u0414\u043e\u043a\u0443\u043c\u0435\u043d\u0442\u044b", ()),
+    ],
+)
+def test_lookalikes_in_paths_and_commands(text: str, words: tuple[str, ...]) -> None:
+    assert find_lookalike_words(text) == words

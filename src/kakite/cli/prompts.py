@@ -25,6 +25,7 @@ from rich.text import Text
 
 from kakite.cli.console import escape_control, escape_one_line, format_value, wrap_rows
 from kakite.cli.exit_codes import InputEndedError
+from kakite.terminal_text import find_lookalike_letters, find_lookalike_words
 
 if TYPE_CHECKING:
     from kakite.host import ApprovalRequest, ApprovalResponse, Rule
@@ -35,6 +36,8 @@ DIFF_HEADING = "  What it changes:"
 """Before the diff. No argument begins so: a name with blanks is quoted."""
 
 _LONG_ROWS = 20
+_SHORT_CHARS = 1000  # of an argument in which letters that look alike are looked for
+_LOOKALIKES = 5  # words of an argument that are told
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _STYLES: Mapping[str, str] = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -51,7 +54,7 @@ def render_question_rows(question: ApprovalRequest, width: int, note: str = "") 
     # A long one goes before the others: what scrolls away is then its own beginning, and nothing short.
     for rows in sorted(rendered, key=lambda rows: len(rows) <= _LONG_ROWS):
         yield from rows
-    for line in note.splitlines():
+    for line in (*_describe_lookalikes(question.call.arguments), *note.splitlines()):
         yield from _render_note_rows(line, width)
     if question.folder is not None:
         where = escape_one_line(question.folder) or "an unknown folder"
@@ -64,6 +67,15 @@ def render_question_rows(question: ApprovalRequest, width: int, note: str = "") 
     if question.diff:
         yield Text(DIFF_HEADING, style="cyan")
         yield from render_diff_rows(question.diff, width)
+
+
+def _describe_lookalikes(arguments: Mapping[str, object]) -> Iterator[str]:
+    """Yield what a person may read wrongly in short arguments, such as paths and commands."""
+    for name, value in arguments.items():
+        if isinstance(value, str) and len(value) <= _SHORT_CHARS:
+            for word in find_lookalike_words(value)[:_LOOKALIKES]:
+                codes = ", ".join(f"{each} is U+{ord(each):04X}" for each in find_lookalike_letters(word))
+                yield f"Look twice at `{word}` in {escape_one_line(name)}: {codes}, not a Latin letter."
 
 
 def render_text_rows(text: str, width: int) -> Iterator[Text]:

@@ -58,6 +58,13 @@ OPENAI = {
 VERSION = {"AZURE_OPENAI_API_KEY": KEY, "OPENAI_API_VERSION": "2026-01-01"}
 CASES = {
     **OPENAI,
+    "openai-responses": Case(
+        spec="openai-responses:gpt-5",
+        path="/v1/responses",
+        base="/v1",
+        stream=wire.stream_responses,
+        environ={"OPENAI_API_KEY": KEY},
+    ),
     "groq": Case(spec="groq:llama-3", path=f"/openai{CHAT}", environ={"GROQ_API_KEY": KEY}),
     "mistral": Case(spec="mistral:codestral-latest", path=CHAT, environ={"MISTRAL_API_KEY": KEY}),
     "anthropic": Case(

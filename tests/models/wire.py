@@ -127,6 +127,59 @@ def stream_openai(_asked: Asked) -> Answer:
     return Answer(content=answer.content + b"data: [DONE]\n\n", kind=answer.kind)
 
 
+def stream_responses(_asked: Asked) -> Answer:
+    """Say the text and the call as OpenAI's Responses do."""
+
+    def iterate() -> Iterator[dict[str, Any]]:
+        name, arguments = CALL
+        said: dict[str, Any] = {"type": "output_text", "text": "".join(TEXT), "annotations": []}
+        message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+        call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": name, "status": "completed"}
+        whole = {**call, "arguments": json.dumps(arguments)}
+        response: dict[str, Any] = {"id": "r1", "object": "response", "created_at": 1, "model": "gpt-5-codex"}
+        response |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "output": []}
+        yield {"type": "response.created", "response": {**response, "status": "in_progress"}}
+        added = {"type": "response.output_item.added", "output_index": 0}
+        yield {**added, "item": {**message, "status": "in_progress", "content": []}}
+        part = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+        yield {"type": "response.content_part.added", **part, "part": {**said, "text": ""}}
+        for text in TEXT:
+            yield {"type": "response.output_text.delta", **part, "delta": text, "logprobs": []}
+        yield {"type": "response.output_text.done", **part, "text": "".join(TEXT), "logprobs": []}
+        done = {"type": "response.output_item.done", "output_index": 0}
+        yield {**done, "item": {**message, "content": [said]}}
+        yield {**added, "output_index": 1, "item": {**call, "status": "in_progress", "arguments": ""}}
+        piece = {"item_id": "fc_1", "output_index": 1}
+        yield {"type": "response.function_call_arguments.delta", **piece, "delta": whole["arguments"]}
+        yield {
+            "type": "response.function_call_arguments.done",
+            **piece,
+            "name": name,
+            "arguments": whole["arguments"],
+        }
+        yield {**done, "output_index": 1, "item": whole}
+        usage: dict[str, Any] = {
+            "input_tokens": INPUT,
+            "output_tokens": OUTPUT,
+            "total_tokens": INPUT + OUTPUT,
+        }
+        usage |= {
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        }
+        end: dict[str, Any] = {
+            **response,
+            "status": "completed",
+            "output": [{**message, "content": [said]}, whole],
+        }
+        yield {"type": "response.completed", "response": {**end, "usage": usage}}
+
+    def number() -> Iterator[dict[str, Any]]:
+        yield from ({**event, "sequence_number": at} for at, event in enumerate(iterate()))
+
+    return _encode_sse(number(), named=True)
+
+
 def stream_anthropic(_asked: Asked) -> Answer:
     """Say the text and the call as Anthropic's messages do."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Generator, Mapping
 from dataclasses import replace
@@ -105,11 +106,12 @@ async def run_checked(
     kind: str = "bubblewrap",
     environ: Mapping[str, str] | None = None,
     max_turns: int = 20,
+    setup: bool = False,
 ) -> RunState:
     remote = make_remote(place, FILES)
     plan = {"goal": "a is 2", "steps": ["edit"], "title": "Make a 2", "check": check}
     every = ({"say": json.dumps(plan)}, command("echo 2 > a"), *turns, *[DONE] * 12)
-    task, parts = parts_of(place, remote, *every, kind=kind, environ=environ)
+    task, parts = parts_of(place, remote, *every, kind=kind, environ=environ, setup=setup)
     return await run_task(replace(task, max_turns=max_turns), parts(None))
 
 
@@ -179,3 +181,24 @@ async def test_the_model_may_mend_what_fails_on_a_clean_checkout(place: Path) ->
     mend = command("git add -f passes.local")
     run = await run_checked(place, "test -e passes.local", plant, DONE, mend, kind="local")
     assert (run.status, get_check_result(run)) == ("done", True)
+
+
+TAMPERING = {
+    "a file that git does not look at": "git update-index --skip-worktree t.py; echo pass > t.py",
+    "no repository": "rm -rf .git; echo pass > t.py",
+}
+
+
+@pytest.mark.usefixtures("bubblewrap")
+@pytest.mark.parametrize("way", TAMPERING.values(), ids=TAMPERING)
+async def test_a_set_up_that_changes_tracked_files_lets_no_check_pass(place: Path, way: str) -> None:
+    backend = f"import subprocess\nsubprocess.run({way!r}, shell=True, check=False)\n"
+    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    made = {"backend.py": backend, "pyproject.toml": system, "a": "2\n"}
+    write = "; ".join(f"printf %s {shlex.quote(text)} > {name}" for name, text in made.items())
+    # In the model's own tree no set-up has run: there it does by hand what lets the check pass.
+    by_hand = "git update-index --skip-worktree t.py; echo pass > t.py"
+    run = await run_checked(
+        place, "python3 t.py", command(write), command(by_hand), setup=True, max_turns=FEW + 2
+    )
+    assert_not_checked(run)

@@ -59,7 +59,7 @@ _MAX_EXCERPT_CHARS = 200  # characters of such a line
 _MAX_ERROR_BYTES = 4096  # bytes of what git says to a failure
 _SETTINGS = (
     *("core.hooksPath=/dev/null", "core.editor=true", "core.autocrlf=false", "core.safecrlf=false"),
-    *("commit.gpgSign=false", "core.ignoreStat=false", "core.sparseCheckout=false"),
+    *("commit.gpgSign=false", "core.ignoreStat=false", "core.sparseCheckout=false", "core.fsmonitor=false"),
 )
 """What counts whatever the repository's settings say: the model can write those."""
 _GIT = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
@@ -92,8 +92,10 @@ test -d .git || exit 0
 find .git -path .git/objects -prune -o -name '*.lock' -type f -exec rm -f {} +
 """
 
-# Its references and index as well as its settings: git refuses all where one of them is damaged.
+# Its references and index as well as its settings: git refuses all where one of them is damaged, and would wait
+# for ever at a pipe in its place.
 _READY_SCRIPT = """\
+find .git -maxdepth 3 ! -type d ! -type f -exec rm -f {} + 2> /dev/null
 test -d .git && test ! -L .git &&
 "$@" rev-parse --verify --quiet refs/kakite/ready && "$@" ls-files --stage > /dev/null
 """
@@ -192,6 +194,21 @@ class Worktree:
         await self._run_git_or_raise("read-tree", "--reset", "-u", history.commit)
         await self._run_git_or_raise("read-tree", head)
         await self._run_git_or_raise("update-ref", READY_REF, head)
+
+    async def restore_files(self, history: PackedHistory) -> None:
+        """Put each tracked file back as the commit has it, whatever was done to it or to the repository.
+
+        Other files stay, and what git is told to ignore is ignored.
+        """
+        script = "test -f .git/info/exclude && head -c 1000000 .git/info/exclude; rm -rf .git"
+        ignored = (await self._sandbox.exec(("sh", "-c", script), timeout=TIMEOUT)).stdout
+        await self._init_repository(history)
+        if ignored:
+            await self._write(".git/info/exclude", ignored)
+        await self._run_git_or_raise("update-ref", f"refs/heads/{self._branch}", history.commit)
+        await self._run_git_or_raise("symbolic-ref", "HEAD", f"refs/heads/{self._branch}")
+        await self._run_git_or_raise("read-tree", history.commit)
+        await self._run_git_or_raise("checkout-index", "--all", "--force", "--index", "--quiet")
 
     async def snapshot(self, onto: str = "HEAD") -> TreeSnapshot:
         """Keep every file that is not ignored in a commit on top of this one; nothing moves.

@@ -92,7 +92,7 @@ test -d .git || exit 0
 find .git -path .git/objects -prune -o -name '*.lock' -type f -exec rm -f {} +
 """
 
-# Its references and index as well as its settings: git refuses all where one of them is damaged, and would wait
+# Its references and index as well as its settings: git refuses all where one of them is damaged, and waits
 # for ever at a pipe in its place.
 _READY_SCRIPT = """\
 find .git -maxdepth 3 ! -type d ! -type f -exec rm -f {} + 2> /dev/null

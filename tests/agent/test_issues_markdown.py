@@ -186,3 +186,13 @@ def test_no_text_is_no_quote(text: str) -> None:
 
 def test_what_was_cut_says_so() -> None:
     assert escape_line("a" * 50, 20).endswith(r"\[…\]")
+
+
+@given(
+    st.text(" \n\t\u3000", max_size=50).map(lambda text: text * 200), st.text("abc", min_size=1, max_size=9)
+)
+def test_what_stands_behind_many_blanks_is_shown_or_said_to_be_left_out(blanks: str, last: str) -> None:
+    for told in (escape_line(f"sh check.sh{blanks} || {last}", 500), escape_title(f"x{blanks} {last}", 500)):
+        assert told.replace("`", "").endswith(last)
+    long = escape_line(f"{'word ' * 200}{blanks} {last}", 500)
+    assert "…" in long

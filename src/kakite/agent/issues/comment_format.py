@@ -72,7 +72,14 @@ def format_blockquote(text: str, most: int) -> str:
 
 
 def _collapse_to_line(text: str, most: int) -> str:
-    return escape_one_line(" ".join(text[: 8 * most + 8].split()))
+    words: list[str] = []
+    size = 0
+    for found in re.finditer(r"\S+", text):  # not cut before: blanks may be many
+        words.append(found[0][: most + 1])
+        size += len(words[-1]) + 1
+        if size > most + 1:
+            break
+    return escape_one_line(" ".join(words))
 
 
 def _split_lines(text: str, most: int) -> list[str]:

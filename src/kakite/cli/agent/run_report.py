@@ -22,7 +22,7 @@ from rich.text import Text
 from kakite.agent.git.url import RepoUrl, build_git_environment
 from kakite.agent.run.state import RunState, RunStep, Task, find_unverified_reason, get_check_result
 from kakite.cli import options
-from kakite.cli.console import escape_control
+from kakite.cli.console import escape_control, escape_one_line
 from kakite.errors import UsageError
 from kakite.models.messages import Usage
 from kakite.tools.toolset import JsonObject
@@ -189,9 +189,9 @@ def print_report(run: RunState, console: Console, *, kept: str = "") -> None:
     """
     mark, colour, headline = _choose_headline(run)
     if run.plan:
-        console.print(Text(f"Plan: {escape_control(run.plan.goal)}", style="bold"))
+        console.print(Text(f"Plan: {escape_one_line(run.plan.goal)}", style="bold"))
         for text, done in run.plan.to_checklist():
-            console.print(Text(f"  [{'x' if done else ' '}] {escape_control(text)}"))
+            console.print(Text(f"  [{'x' if done else ' '}] {escape_one_line(text)}"))
     for step in run.steps:
         console.print(_format_step(step))
     if run.diff:
@@ -199,15 +199,20 @@ def print_report(run: RunState, console: Console, *, kept: str = "") -> None:
         console.print(Syntax(escape_control(run.diff).rstrip(), "diff", background_color="default"))
     if run.summary:
         console.print()
-        console.print(Text(escape_control(run.summary)))
+        console.print(Text(_indent(escape_control(run.summary))))
     for finding in run.findings:
-        console.print(Text(f"! {escape_control(finding)}", style="yellow"))
+        console.print(Text(f"! {_indent(escape_control(finding))}", style="yellow"))
     console.print()
     console.print(Text.assemble((f"{mark} {headline}", f"bold {colour}"), f"  {format_usage(run.usage)}"))
     for line in options.format_reached_limits(run):
         console.print(Text(f"  {line}"))
     for line in _format_places(run, kept):
         console.print(Text(f"  {line}"))
+
+
+def _indent(text: str) -> str:
+    """Return a model's text so that none of its further lines passes for one of ours."""
+    return text.strip().replace("\n", "\n    ")
 
 
 def _format_places(run: RunState, kept: str) -> list[str]:

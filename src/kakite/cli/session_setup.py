@@ -258,6 +258,7 @@ def _build_deps(
     approver: Approver,
     listener: RunListener,
 ) -> SessionDeps:
+    from kakite.agent.run.approvals import WaitClock
     from kakite.agent.run.deps import SessionDeps
     from kakite.agent.run.limits import DailyUsageStore
     from kakite.agent.session.context import format_skill_list
@@ -271,14 +272,14 @@ def _build_deps(
     from kakite.sandbox import SandboxSpec, open_sandbox
     from kakite.workspace import ensure_state_folder
 
-    task = run.task
+    task, waits = run.task, WaitClock()
     pages = None if task.network == "off" else PageFetcher(task.network, task.hosts, os.environ)
     terms = SandboxSpec(
         network=task.network,
         hosts=task.hosts,
         credentials=task.credentials,
         requests=task.requests,
-        ask_host=create_host_question(approver) if isinstance(approver, PersonApprover) else None,
+        ask_host=create_host_question(approver, waits) if isinstance(approver, PersonApprover) else None,
     )
     return SessionDeps(
         record=record,
@@ -288,6 +289,7 @@ def _build_deps(
         retry_seconds=60 * settings.retry_minutes,
         rules=(),  # the session's mode sets them
         approver=approver,
+        waits=waits,
         days=DailyUsageStore(ensure_state_folder(os.environ)),
         tooling=replace(build_tool_settings(settings), after_edit=settings.after_edit),
         builtin=build_session_tools(context.skills, pages),

@@ -266,7 +266,8 @@ class AcpAgent:
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Take a message for the turn that runs, as other agents do; refuse all other methods.
 
-        Where none runs, the editor is to send it as a prompt: then it hears of the turn's end.
+        Where none runs, the editor is to send it as a prompt: then it hears of the turn's end. A command of
+        ours is done or refused, as in a prompt: it is nothing for the model.
         """
         if method != STEERING:
             raise RequestError.method_not_found(f"_{method}")
@@ -278,7 +279,13 @@ class AcpAgent:
         message = await opened.build_message(asked.prompt)
         if opened.session is None or not opened.session.is_running:
             return {"outcome": "promptRequired", "reason": "noRunningTurn"}
-        opened.session.steer(message)
+        from kakite.agent.acp.commands import expand_command  # loads all of a session
+
+        try:
+            if not await opened.run_command(opened.session, message):
+                opened.session.steer(expand_command(message))
+        except KakiteError as error:
+            raise _to_request_error(error) from error
         return {"outcome": "injected"}
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:

@@ -140,9 +140,9 @@ async def open_session(
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
         deps = replace(deps, approver=share_questions(deps.approver, _open_mailbox(deps)))
-        patience, subagents = TimedApprover(deps.approver), SubagentRunner()
+        patience, subagents = TimedApprover(deps.approver, deps.waits), SubagentRunner()
         commits = await _build_commit_step(committer, deps)
-        own = (*_build_own_tools(deps, patience, commits), subagents.create_tool())
+        own = (*_build_own_tools(deps, commits), subagents.create_tool())
         deps = replace(deps, builtin=(*deps.builtin, *own))
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
         session = Session(
@@ -190,15 +190,13 @@ async def _build_commit_step(committer: Committer | None, deps: SessionDeps) -> 
     return CommitStep(committer, deps.sandbox.project, deps.tooling.environ)
 
 
-def _build_own_tools(
-    deps: SessionDeps, patience: TimedApprover, commits: CommitStep | None
-) -> Iterator[FunctionTool]:
+def _build_own_tools(deps: SessionDeps, commits: CommitStep | None) -> Iterator[FunctionTool]:
     """Yield the tools that work on the session itself, or on its person."""
     yield create_update_plan_tool()
     if commits is not None:
         yield commits.create_tool()
     if isinstance(deps.approver, PersonApprover):
-        yield create_ask_person_tool(deps.approver, patience)
+        yield create_ask_person_tool(deps.approver, deps.waits)
 
 
 class Session:

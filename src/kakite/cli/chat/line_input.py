@@ -53,6 +53,10 @@ class LineInput(Protocol):
         """Put a text into the line, before what stands there."""
         ...
 
+    def clear_draft(self) -> None:
+        """Empty the line that was begun; what is more than a short answer stays in the history."""
+        ...
+
     def refresh(self) -> None:
         """Show the state again, if it is shown."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import termios
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
@@ -63,6 +64,11 @@ class PlainInput:
 
     def add_draft(self, text: str) -> None:
         """Do nothing: a line that was read cannot be changed."""
+
+    def clear_draft(self) -> None:
+        """Forget what was typed and not read yet, also the line that has no end so far."""
+        with suppress(termios.error):  # no terminal: lines of a program
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
     def refresh(self) -> None:
         """Do nothing: nothing is shown."""

@@ -186,6 +186,14 @@ class PromptInput:
         else:  # for the line that is read next
             self._draft = "\n".join(filter(None, (text, self._draft)))
 
+    def clear_draft(self) -> None:
+        """Empty the line that was begun; what is more than a short answer stays in the history."""
+        buffer = self._prompt.default_buffer
+        typed = buffer.text.strip().lower()
+        if not (typed in ANSWERS or typed.isdecimal()):
+            buffer.append_to_history()
+        buffer.reset()
+
     async def read_answer(self, question: str) -> str:
         """Ask for one line, with a history of its own."""
         if self._text_above is not None:  # the question is about it: a quick answer must not come before it

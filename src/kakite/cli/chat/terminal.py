@@ -73,6 +73,8 @@ LEAVE_WITHIN = 2.0
 ASKED_HINT = "Type a number, or your own answer · Esc gives none"
 ANSWER_AFTER = 0.3
 """Seconds that a question stands before a line answers it: what one was typing just then answers nothing."""
+ANSWER_AFTER_WITHDRAWN = 1.0
+"""The same, if the question before was withdrawn just then: somebody may still be answering that one."""
 MAIL_PAUSE = 30.0
 """Seconds until a message of the page that could not be taken is tried again."""
 _MODES = ("ask", "edits", "plan")
@@ -175,6 +177,8 @@ class ChatTerminal:
         """What own commands said, for the model with the next message."""
         self._question: _OpenQuestion | None = None
         self._asking = asyncio.Lock()
+        self._withdrawn = -ANSWER_AFTER_WITHDRAWN
+        """When a question was withdrawn last, by the loop's clock."""
         self._asked: _OpenPersonQuestion | None = None
         """What the model itself wants to know."""
         self._leave_pressed = -LEAVE_WITHIN
@@ -561,7 +565,11 @@ class ChatTerminal:
     # Questions.
 
     async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
-        """Ask the person about a call. A PersonApprover."""
+        """Ask the person about a call. A PersonApprover. One question is asked at a time."""
+        async with self._asking:
+            return await self._ask(question)
+
+    async def _ask(self, question: ApprovalRequest) -> ApprovalResponse:
         from kakite.cli.chat.questions import render_question
 
         self.view.show_question(question.call.id, render_question(question, self.view.console.width))
@@ -570,7 +578,7 @@ class ChatTerminal:
             request=question, answer=loop.create_future(), interrupts_draft=self._input.has_draft
         )
         self.view.ring(self._source.notify, "a question waits")
-        showing = loop.call_later(0 if self._plain else ANSWER_AFTER, self._show_choices, asked)
+        showing = loop.call_later(self._get_answer_delay(), self._show_choices, asked)
         try:
             return await asked.answer
         finally:
@@ -591,14 +599,32 @@ class ChatTerminal:
         asked = self._asked = _OpenPersonQuestion(
             question=question, answer=loop.create_future(), interrupts_draft=self._input.has_draft
         )
-        showing = loop.call_later(0 if self._plain else ANSWER_AFTER, self._show_hint, asked)
+        showing = loop.call_later(self._get_answer_delay(), self._show_hint, asked)
         self.view.ring(self._source.notify, "a question waits")
         try:
             return await asked.answer
+        except asyncio.CancelledError:
+            self._on_withdrawn(asked)
+            raise
         finally:
             showing.cancel()
             self._asked = None
             self._input.refresh()
+
+    def _on_withdrawn(self, asked: _OpenPersonQuestion) -> None:
+        """Clear the line that was begun as the answer of a question: it must not answer the next one."""
+        if self.leaving:
+            return
+        self._withdrawn = asyncio.get_running_loop().time()
+        self.view.note("No answer is needed any more.")
+        if asked.can_be_answered:
+            self._input.clear_draft()
+
+    def _get_answer_delay(self) -> float:
+        """Return the seconds until a question that comes now can be answered."""
+        if asyncio.get_running_loop().time() - self._withdrawn < ANSWER_AFTER_WITHDRAWN:
+            return ANSWER_AFTER_WITHDRAWN
+        return 0 if self._plain else ANSWER_AFTER
 
     def _answer_person(self, typed: str | None) -> None:
         """Answer the model's question: by a number, or in other words; None gives no answer."""

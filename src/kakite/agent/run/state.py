@@ -306,7 +306,9 @@ class RunState:
     steering: tuple[UserMessage, ...] = ()
     """What a session's person wrote while calls were under way: given to the model with their results."""
     title: str = ""
-    """What a session is about, in a line; empty before its first message."""
+    """What a session is about, in a line: its first message, or its name; empty before both."""
+    named: bool = False
+    """Whether the person chose the title: no message changes it then."""
     points: tuple[RewindPoint, ...] = ()
     """Where a session can be rewound to, in order."""
     first_checkpoint: str = ""

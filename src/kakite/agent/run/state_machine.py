@@ -209,7 +209,7 @@ def on_prompt(run: RunState, message: UserMessage, point: RewindPoint) -> RunSta
         stuck=False,
         failures=0,
         notes=(),
-        title=run.title if run.points else point.text,
+        title=run.title if run.points or run.named else point.text,
         points=(*run.points, replace(point, message=len(run.messages))),
         first_checkpoint=find_first_checkpoint(run) or point.checkpoint,
         rewound=replace(run.rewound, conversation=None, is_closed=True) if run.rewound else None,

@@ -19,7 +19,7 @@ from kakite.agent.async_context import ContextHolder
 from kakite.cli.chat.slash_commands import COMMANDS, ChatCommands
 from kakite.cli.chat.view import ChatView, TerminalConsole
 from kakite.cli.exit_codes import run_until_signal
-from kakite.errors import KakiteError
+from kakite.errors import KakiteError, UsageError
 from kakite.workspace import ensure_state_folder
 
 if TYPE_CHECKING:
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.person_questions import PersonQuestion
     from kakite.agent.session.prepared import PreparedSession
-    from kakite.agent.session.session import Session, SessionMode
+    from kakite.agent.session.session import Session, SessionMode, TurnResult
     from kakite.agent.session.session_context import SessionContext
     from kakite.cli.chat.line_input import LineInput
     from kakite.cli.chat.view import Notification
     from kakite.host import ApprovalRequest, ApprovalResponse, Approver
     from kakite.host.policy.rules import SavedRule
     from kakite.models.messages import UserMessage
+    from kakite.models.model import Effort
 
 
 class SessionSource(Protocol):
@@ -170,6 +171,8 @@ class ChatTerminal:
         """The person's own command, while it runs."""
         self._sent: list[_SentMessage] = []
         """The messages that no request has carried; those before the session is ready become one."""
+        self._queued = self.view.queued
+        """The messages for turns after the one that runs; the view shows them."""
         self._no_mail_until = 0.0
         self._may_do_all = False
         """Whether the person has named the mode ``all`` in this session."""
@@ -359,6 +362,11 @@ class ChatTerminal:
         return self._turn is not None and not self._turn.done()
 
     @property
+    def has_waiting(self) -> bool:
+        """Whether a message waits for the model, or for its next turn."""
+        return bool(self.view.waiting or self._queued)
+
+    @property
     def is_running(self) -> bool:
         """Whether something is at work that Esc stops."""
         return self.is_at_work or self._own is not None
@@ -432,7 +440,8 @@ class ChatTerminal:
     async def send(self, text: str) -> None:
         """Send a message: it begins a turn, or steers the one that runs."""
         prepared = await self._get_prepared()
-        message, problems = await asyncio.to_thread(prepared.context.read_message, text)
+        images = self._input.find_images(text)
+        message, problems = await asyncio.to_thread(prepared.context.read_message, text, images)
         for problem in problems:
             self.view.warn(str(problem))
         outputs = tuple(self._own_outputs)
@@ -456,7 +465,7 @@ class ChatTerminal:
             session = await self.get_session()
         except KakiteError as error:
             self._show_error(error)
-            self._take_back(self._sent)
+            self._take_back_all()
             return
         message = _join_messages(*(each.message for each in self._sent))
         self._sent.clear()
@@ -476,8 +485,69 @@ class ChatTerminal:
             self.add_draft("\n".join(each.typed for each in taken))
 
     def take_back_last(self) -> None:
-        """Put the last message that waits for the model back into the line."""
-        self._take_back(self._sent[-1:])
+        """Put the last message that waits for the model, or for its next turn, back into the line."""
+        if self._queued:
+            self.take_back_queued()
+        else:
+            self._take_back(self._sent[-1:])
+
+    def _take_back_all(self) -> None:
+        """Put all messages that the model has not got back into the line, in their order."""
+        while self._queued:
+            self.take_back_queued()
+        self._take_back(self._sent)
+
+    # Messages for the next turn.
+
+    def queue_line(self, text: str) -> None:
+        """Send a line once the turn that runs has ended."""
+        self._start(self._queue_line(text))
+
+    async def _queue_line(self, text: str) -> None:
+        try:
+            await self.queue(text)
+        except KakiteError as error:
+            self._show_error(error)
+            self.add_draft(text)
+
+    async def queue(self, text: str) -> None:
+        """Send a message once the turn that runs has ended; without one, send it now.
+
+        Raises:
+            UsageError: it is no message for the model.
+        """
+        if text.startswith("!") or (text.startswith("/") and not await self._is_own(text)):
+            raise UsageError("only messages for the model can wait for its next turn")
+        if self.is_at_work:
+            self._queued.append(text)
+            if self._plain:
+                self.view.note("It waits for the next turn. /queue takes it back.")
+            self._input.refresh()
+        else:
+            self._echo(text)
+            await self.send(text)
+
+    def take_back_queued(self) -> None:
+        """Put the last message that waits for the next turn back into the line.
+
+        Raises:
+            UsageError: none waits.
+        """
+        if not self._queued:
+            raise UsageError("no message waits for the next turn", hint="/queue TEXT lets one wait")
+        self.add_draft(self._queued.pop())
+        self._input.refresh()
+
+    async def _send_queued(self) -> None:
+        """Begin the next turn with the message that waits longest, unless another has begun."""
+        if self._queued and not self.is_at_work and not self.leaving:
+            text = self._queued.pop(0)
+            self._echo(text)
+            try:
+                await self.send(text)
+            except KakiteError as error:
+                self._show_error(error)
+                self.add_draft(text)
 
     def add_draft(self, text: str) -> None:
         """Put a text into the line, to be changed and sent."""
@@ -489,10 +559,12 @@ class ChatTerminal:
                 each.interrupts_draft = True
         self._input.add_draft(text)
 
-    async def _finish_turn(self, turn: Coroutine[object, object, object]) -> None:
-        """Wait for the end of a turn, and say what went wrong."""
+    async def _finish_turn(self, turn: Coroutine[object, object, TurnResult | None]) -> None:
+        """Wait for the end of a turn, and say what went wrong; the next begins with what waits for it."""
+        goes_on = False
         try:
-            await turn
+            result = await turn
+            goes_on = bool(self._queued) and (result is None or result.reason == "answered")
         except KakiteError as error:  # the end of the turn has said what
             if error.hint:
                 self.view.note(error.hint)
@@ -503,7 +575,11 @@ class ChatTerminal:
             self._sent.clear()
             self.view.waiting.clear()
             self._input.refresh()
-            self.view.ring(self._source.notify, "the turn has ended")
+            if goes_on:
+                self._start(self._send_queued())
+            else:
+                self._take_back_all()
+                self.view.ring(self._source.notify, "the turn has ended")
 
     def tell_later(self, text: str) -> None:
         """Give the model a text with the person's next message."""
@@ -561,6 +637,15 @@ class ChatTerminal:
         session = await self.get_session()
         base_url, model = await asyncio.to_thread(open_other_model, session.run.task, name)
         session.set_model(name, base_url, model)
+
+    async def set_effort(self, effort: Effort | None) -> None:
+        """Let the model think so much; None: as its provider does it by itself."""
+        from kakite.cli.session_setup import open_other_model
+
+        session = await self.get_session()
+        task = replace(session.run.task, effort=effort)
+        _, model = await asyncio.to_thread(open_other_model, task, task.model)
+        session.set_effort(effort, model)
 
     # Questions.
 
@@ -710,12 +795,12 @@ class ChatTerminal:
         elif self._own is not None:
             self._own.cancel()
         elif self.session is not None and self.session.is_running:
-            self._take_back(self._sent)
+            self._take_back_all()
             self.session.interrupt()
         elif self.is_at_work and self._turn is not None:  # it waits for the session
             self._turn.cancel()
             self.view.warn("Your message was not sent.")
-            self._take_back(self._sent)
+            self._take_back_all()
 
     def on_interrupt(self) -> None:
         """Stop what is at work; without that, leave at the second time."""

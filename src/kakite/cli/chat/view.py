@@ -140,6 +140,8 @@ class ChatView:
     """Results and thoughts so far, for who wants to see one whole."""
     waiting: deque[str] = field(default_factory=deque[str])
     """Messages of the person that the model has not got yet."""
+    queued: list[str] = field(default_factory=list[str])
+    """Messages of the person for turns after the one that runs."""
     _asked: set[str] = field(default_factory=set[str])
     """The calls whose question has shown what they change."""
     _text: MarkdownStream = field(default_factory=MarkdownStream)
@@ -322,6 +324,8 @@ class ChatView:
         lines = _get_last_rows(self._text.pending or self._thought, room)
         for message in list(self.waiting)[:WAITING_MESSAGES]:
             lines.append(_cut(f"… waits: {escape_one_line(message)}", room))
+        for message in self.queued[:WAITING_MESSAGES]:
+            lines.append(_cut(f"↳ next turn: {escape_one_line(message)}", room))
         if self.doing and doing:
             seconds = int(time.monotonic() - self.since)
             took = f"  {seconds} s" if seconds else ""

@@ -43,10 +43,13 @@ def rewind_conversation(run: RunState, message: int) -> RunState:
     kept = tuple(point for point in run.points if point.message < message)
     if len(kept) == len(run.points) or run.points[len(kept)].message != message:
         raise ValueError(f"there is no point before message {message}")
+    steps = run.points[len(kept)].steps
+    steps = len(run.steps) if steps is None else steps
     condensed = run.condensed if run.condensed and run.condensed.made <= message else None
     removed = RewoundConversation(
         messages=run.messages[message:],
         points=run.points[len(kept) :],
+        steps=run.steps[steps:],
         kept=message,
         condensed=run.condensed,
         notes=run.notes,
@@ -62,6 +65,7 @@ def rewind_conversation(run: RunState, message: int) -> RunState:
         steering=(),
         messages=run.messages[:message],
         points=kept,
+        steps=run.steps[:steps],
         first_checkpoint=find_first_checkpoint(run),
         rewound=replace(run.rewound or RewoundState(), conversation=removed),
         condensed=condensed,
@@ -96,6 +100,7 @@ def on_rewind_undone(run: RunState, checkpoint: str = "") -> RunState:
         run,
         messages=(*run.messages, *removed.messages),
         points=(*run.points, *removed.points),
+        steps=(*run.steps, *removed.steps),
         condensed=removed.condensed,
         notes=(*removed.notes, *(note for note in run.notes if note not in removed.notes)),
         marks=removed.marks,

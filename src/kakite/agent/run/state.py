@@ -162,6 +162,8 @@ class RewindPoint:
     """When it was sent, ISO 8601 in UTC."""
     checkpoint: str = ""
     """The id of the checkpoint of the files; empty: there is none."""
+    steps: int | None = None
+    """How many steps there were; None: that was not stored yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +207,7 @@ class RewoundConversation:
 
     messages: tuple[Message, ...]
     points: tuple[RewindPoint, ...]
+    steps: tuple[RunStep, ...] = ()
     kept: int
     """How many messages were left. While there are no more, these can come back."""
     condensed: CompactionState | None = None

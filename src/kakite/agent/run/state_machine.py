@@ -210,7 +210,7 @@ def on_prompt(run: RunState, message: UserMessage, point: RewindPoint) -> RunSta
         failures=0,
         notes=(),
         title=run.title if run.points or run.named else point.text,
-        points=(*run.points, replace(point, message=len(run.messages))),
+        points=(*run.points, replace(point, message=len(run.messages), steps=len(run.steps))),
         first_checkpoint=find_first_checkpoint(run) or point.checkpoint,
         rewound=replace(run.rewound, conversation=None, is_closed=True) if run.rewound else None,
         messages=(*run.messages, replace(message, from_person=True)),

@@ -109,13 +109,20 @@ class Thought:
 
 @dataclass(slots=True)
 class _Escaped:
-    """Something with text from elsewhere. Markdown can name characters that its source does not have."""
+    """Something with text from elsewhere. Markdown can name characters that its source does not have.
+
+    The empty rows that Markdown has around lists and tables go: who prints a block leaves one below it.
+    """
 
     content: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for segment in console.render(self.content, options):
-            yield segment if segment.control else Segment(escape_control(segment.text), segment.style)
+        rows = console.render_lines(self.content, options, pad=False)
+        shown = [at for at, row in enumerate(rows) if any(segment.text.strip() for segment in row)]
+        for row in rows[shown[0] : shown[-1] + 1] if shown else ():
+            for segment in row:
+                yield segment if segment.control else Segment(escape_control(segment.text), segment.style)
+            yield Segment.line()
 
 
 @dataclass(kw_only=True)
@@ -150,6 +157,8 @@ class ChatView:
     _streamed: bool = False
     _has_gap: bool = False
     """Whether the last line that was shown is empty."""
+    _follows_result: bool = False
+    """Whether the last line that was shown tells what a call came to."""
     _thought: str = ""
     """What the model thinks now."""
 
@@ -168,6 +177,8 @@ class ChatView:
                 self._end_turn(event)
             case events.ToolCallEvent() | events.ToolCallOutput():
                 self._show_call(event)
+            case events.ToolCallStarted():
+                self.since = time.monotonic()  # a question about it may have waited
             case events.PreparationStarted(what=what):
                 self.begin(_PREPARING.get(what, what))
             case events.ModelRequestStarted():
@@ -271,6 +282,8 @@ class ChatView:
 
     def show_markdown(self, text: str) -> None:
         """Show a text of the model."""
+        if self._follows_result:
+            self._print_gap()
         if self.plain:
             self._print(Text(escape_control(text)))
             return
@@ -363,6 +376,7 @@ class ChatView:
         # In plain mode the terminal itself breaks lines: a reader of screens then knows one from two.
         self.console.print(content, soft_wrap=self.plain)
         self._has_gap = isinstance(content, Text) and not content.plain
+        self._follows_result = False
 
     def _print_gap(self) -> None:
         """Leave a line empty, unless the last one is."""
@@ -474,6 +488,7 @@ class ChatView:
             self._show_excerpt(event.text)
         for diagnostic in event.diagnostics:
             self._show_excerpt(diagnostic)
+        self._follows_result = not self.plain
 
     def _show_excerpt(self, text: str) -> None:
         lines = escape_control(_format_output(text)).splitlines()

@@ -175,10 +175,8 @@ class ChatView:
                 self._show_result(event)
             case events.TurnEnded():
                 self._end_turn(event)
-            case events.ToolCallEvent() | events.ToolCallOutput():
+            case events.ToolCallEvent() | events.ToolCallStarted() | events.ToolCallOutput():
                 self._show_call(event)
-            case events.ToolCallStarted():
-                self.since = time.monotonic()  # a question about it may have waited
             case events.PreparationStarted(what=what):
                 self.begin(_PREPARING.get(what, what))
             case events.ModelRequestStarted():
@@ -429,9 +427,14 @@ class ChatView:
             self.show_markdown(text)
         self.doing = ""
 
-    def _show_call(self, event: events.ToolCallEvent | events.ToolCallOutput) -> None:
+    def _show_call(
+        self, event: events.ToolCallEvent | events.ToolCallStarted | events.ToolCallOutput
+    ) -> None:
         if isinstance(event, events.ToolCallOutput):
             self._output = event.text
+            return
+        if isinstance(event, events.ToolCallStarted):
+            self.since = time.monotonic()  # a question about the call may have waited
             return
         self.begin(describe_call(event))
         if self.plain:

@@ -258,7 +258,7 @@ async def test_a_command_that_comes_while_a_turn_runs_is_none_for_the_model(
     asked = {"say": "Done.", "expect": {"last_contains": ["Commit what you"], "last_lacks": ["/co"]}}
     async with waiting_turn(home, project, asked) as turn:
         agent, method = turn.agent, "_session/steering"
-        for line in ("/cost", "/context", "/cots"):
+        for line in ("/cost", "/context", "/cots", "/rename Blue paint"):
             told = await agent.say(turn.request("steer", line, method))
             assert told["result"] == {"outcome": "injected"}
         refused = await agent.say(turn.request("steer", "/compact", method))
@@ -267,6 +267,8 @@ async def test_a_command_that_comes_while_a_turn_runs_is_none_for_the_model(
         assert told["result"] == {"outcome": "injected"}
         os.close(turn.gate)
         assert (await agent.listen())["result"]["stopReason"] == "end_turn"
+        listed = await agent.ask("session/list", cwd=str(project))
+        assert [each["title"] for each in listed["result"]["sessions"]] == ["Blue paint"]
 
 
 @pytest.mark.parametrize("sandbox", ["local", "bubblewrap"])

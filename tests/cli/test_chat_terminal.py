@@ -588,6 +588,26 @@ def test_what_was_typed_for_a_withdrawn_question_answers_no_other(
     assert server.violations == ()
 
 
+def test_a_question_about_a_host_is_answered_on_the_page(home: Path, project: Path) -> None:
+    skip_without("bubblewrap")
+    fetch = "import urllib.request as r; r.urlopen('http://one.invalid/')"
+    told = expecting({"say": "Fine."}, "the person said no to one.invalid:80")
+    flags = ("--approve", "all", "--sandbox", "bubblewrap", "--network", "registries")
+    with run_scenario_server(script(run(f'python3 -c "{fetch}" 2>&1 | tail -1'), told)) as server:
+        with chatting(server, home, project, *flags) as screen:
+            screen.press("go" + ENTER)
+            screen.wait_for("wants to reach one.invalid:80")
+            (folder,) = (home / ".local" / "state" / "kakite" / "runs").iterdir()
+            mailbox = Mailbox(folder)
+            wait_until(lambda: mailbox.find_question() is not None)
+            asked = mailbox.find_question()
+            assert asked is not None
+            assert asked["kind"] == "question"
+            mailbox.put_answer(asked["digest"], MailAnswer(answer="answer", reason="no"))
+            screen.wait_for("Fine.")
+        assert not server.violations
+
+
 def test_commands_in_the_background_are_looked_at_and_stopped(home: Path, project: Path) -> None:
     command = "echo tick; echo $$ > pid; exec sleep 1000"
     start = {

@@ -262,6 +262,7 @@ def _build_deps(
     from kakite.agent.run.deps import SessionDeps
     from kakite.agent.run.limits import DailyUsageStore
     from kakite.agent.session.context import format_skill_list
+    from kakite.agent.session.mailbox import Mailbox, share_questions
     from kakite.agent.session.page_fetch import PageFetcher
     from kakite.agent.session.person_questions import PersonApprover, create_host_question
     from kakite.agent.session.session_tools import build_session_tools
@@ -273,13 +274,14 @@ def _build_deps(
     from kakite.workspace import ensure_state_folder
 
     task, waits = run.task, WaitClock()
+    person = share_questions(approver, Mailbox(record.folder))
     pages = None if task.network == "off" else PageFetcher(task.network, task.hosts, os.environ)
     terms = SandboxSpec(
         network=task.network,
         hosts=task.hosts,
         credentials=task.credentials,
         requests=task.requests,
-        ask_host=create_host_question(approver, waits) if isinstance(approver, PersonApprover) else None,
+        ask_host=create_host_question(person, waits) if isinstance(person, PersonApprover) else None,
     )
     return SessionDeps(
         record=record,

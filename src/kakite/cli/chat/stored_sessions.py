@@ -138,7 +138,7 @@ def find_one(session_id: str) -> RunFolder:
     found = found or [each for each, run in list_sessions() if run.named and run.title == session_id]
     exact = [each for each in found if each.id == session_id]
     if len(exact or found) != 1:
-        told = f"{len(found)} sessions are called" if found else "there is no session"
+        told = f"{len(found)} sessions begin with or are called" if found else "there is no session"
         raise RunStoreError(f"{told} `{session_id}`", hint=_LIST_HINT, code="run_unknown")
     record = (exact or found)[0]
     if record.load().task.workspace == "clone":

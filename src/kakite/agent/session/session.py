@@ -239,9 +239,8 @@ class Session:
         self._interrupted = False
         self._continued = 0
         """How often hooks have let this turn go on."""
-        self._wanted_mode = _get_mode(run)
-        self._wanted_title = ""
-        """What the person calls the session; empty: nothing new."""
+        self._wanted_mode, self._wanted_title = _get_mode(run), ""
+        """What the person has set; without a title that stays as it is."""
         self._apply_mode()
 
     @property

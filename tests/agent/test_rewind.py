@@ -7,6 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kakite.agent.observe.event_log import build_event_log
+from kakite.agent.observe.events import RunStepEvent, ToolResultEvent
 from kakite.agent.run import state_machine
 from kakite.agent.run.rewind import (
     begin_rewind,
@@ -19,9 +21,11 @@ from kakite.agent.run.rewind import (
 from kakite.agent.run.state import CompactionState, RewindPoint, RunState
 from kakite.agent.run.store import decode_run, encode_delta
 from kakite.models.messages import UserMessage
+from kakite.tools.toolset import ToolCall, ToolResult
 from tests.agent.test_state_machine import reply, task
 
-TURNS = st.lists(st.sampled_from(["answered", "interrupted", "stuck", "condensed"]), min_size=1, max_size=6)
+ENDINGS = st.sampled_from(["answered", "interrupted", "stuck", "condensed", "called"])
+TURNS = st.lists(ENDINGS, min_size=1, max_size=6)
 TIME = "2026-01-01T00:00:00+00:00"
 
 
@@ -33,6 +37,10 @@ def talk(run: RunState, number: int, ending: str = "answered") -> RunState:
         return state_machine.on_turn_interrupted(run, "half a", by="person")
     if ending == "stuck":
         return state_machine.on_turn_stopped(run, "stuck")
+    if ending == "called":
+        command = ToolCall(id=f"call {number}", name="run_command", arguments={"command": f"do {number}"})
+        run = state_machine.on_reply(run, reply("", command))
+        run = state_machine.on_tool_finished(run, ToolResult(text=f"done {number}"), float(number))
     run = state_machine.on_reply(run, reply(f"answer {number}"))
     if ending == "condensed":
         made = CompactionState(first=0, upto=1, summary=f"s{number}", made=len(run.messages))
@@ -58,6 +66,24 @@ def test_a_rewind_taken_back_is_none(endings: list[str], data: st.DataObject) ->
     stored, _ = decode_run(encode_delta(run, None) + encode_delta(gone, run))
     assert stored == gone
     assert on_rewind_undone(stored) == replace(run, rewound=None)
+
+
+@given(before=TURNS, removed=TURNS, after=TURNS)
+def test_what_happened_is_told_without_what_a_rewind_took_out(
+    before: list[str], removed: list[str], after: list[str]
+) -> None:
+    def tell(run: RunState) -> list[object]:
+        return [event for event in build_event_log(run) if isinstance(event, (ToolResultEvent, RunStepEvent))]
+
+    run = kept = converse(before)
+    for number, ending in enumerate(removed, len(before)):
+        run = talk(run, number, ending)
+    rewound = rewind_conversation(run, run.points[len(before)].message)
+    assert tell(rewound) == tell(kept)
+    assert tell(on_rewind_undone(rewound)) == tell(run)
+    for number, ending in enumerate(after, 100):
+        rewound, kept = talk(rewound, number, ending), talk(kept, number, ending)
+    assert tell(rewound) == tell(kept)
 
 
 @given(endings=TURNS, data=st.data())

@@ -517,7 +517,8 @@ async def test_commands_of_the_project_are_offered_and_sent_and_compact_shortens
             assert told["compact"] == "Shorten what the model is shown of the conversation"
             assert told["look"] == "Look at a file"
             own = {"init", "look", "review"}
-            ours = {"commit", "compact", "context", "cost", "diff", "help", "rewind", "tools", "undo"}
+            ours = {"commit", "compact", "context", "cost", "diff", "help", "rename", "rewind"}
+            ours |= {"tools", "undo"}
             assert set(told) == own | ours
             assert [each.input.root.hint for each in offered if each.name == "look"] == ["FILE"]
             await conn.prompt(session_id=session.session_id, prompt=[text_block("/look a.py")])
@@ -679,6 +680,42 @@ async def test_another_model_answers_once_it_is_chosen(home: Path, project: Path
                 )
             assert (refused.value.data or {})["code"] == "model_unknown_provider"
         assert [json.loads(each.body)["model"] for each in server.requests] == ["scripted", "other"]
+
+
+async def test_a_session_gets_the_title_and_the_effort_that_are_chosen(home: Path, project: Path) -> None:
+    editor = Editor()
+    with run_scenario_server(script({"say": "One."}, {"say": "Two."})) as server:
+        async with connected(server, home, editor, "--model", "openai:gpt-5") as conn:
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            effort = session.config_options[2]
+            assert (effort.id, effort.category, effort.current_value) == (
+                "effort",
+                "thought_level",
+                "default",
+            )
+
+            async def say(text: str) -> None:
+                await conn.prompt(session_id=session.session_id, prompt=[text_block(text)])
+
+            async def think(level: str) -> Any:
+                return await conn.set_config_option(
+                    config_id="effort", session_id=session.session_id, value=level
+                )
+
+            await say("/rename Blue `paint`")
+            assert editor.of_kind("session_info_update")[-1].title == "Blue `paint`"
+            with pytest.raises(RequestError):
+                await say("/rename")
+            assert (await think("high")).config_options[2].current_value == "high"
+            await say("one")
+            assert (await think("default")).config_options[2].current_value == "default"
+            with pytest.raises(RequestError):
+                await think("deep")
+            await say("two")
+            listed = await conn.list_sessions(cwd=str(project))
+        efforts = [json.loads(each.body).get("reasoning_effort") for each in server.requests]
+    assert [each.title for each in listed.sessions] == ["Blue `paint`"]
+    assert efforts == ["high", None]
 
 
 async def test_a_fork_goes_on_by_itself(home: Path, project: Path) -> None:

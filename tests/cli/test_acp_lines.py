@@ -252,6 +252,25 @@ async def test_a_message_by_the_method_of_other_agents_steers_the_turn_or_asks_f
         assert unknown["error"]["code"] == -32601
 
 
+async def test_a_command_that_comes_while_a_turn_runs_is_none_for_the_model(
+    home: Path, project: Path
+) -> None:
+    asked = {"say": "Done.", "expect": {"last_contains": ["Commit what you"], "last_lacks": ["/co"]}}
+    async with waiting_turn(home, project, asked) as turn:
+        agent, method = turn.agent, "_session/steering"
+        for line in ("/cost", "/context", "/cots", "/rename Blue paint"):
+            told = await agent.say(turn.request("steer", line, method))
+            assert told["result"] == {"outcome": "injected"}
+        refused = await agent.say(turn.request("steer", "/compact", method))
+        assert (refused["error"]["code"], refused["error"]["data"]["code"]) == (-32600, "turn_running")
+        told = await agent.say(turn.request("steer", "/commit", method))
+        assert told["result"] == {"outcome": "injected"}
+        os.close(turn.gate)
+        assert (await agent.listen())["result"]["stopReason"] == "end_turn"
+        listed = await agent.ask("session/list", cwd=str(project))
+        assert [each["title"] for each in listed["result"]["sessions"]] == ["Blue paint"]
+
+
 @pytest.mark.parametrize("sandbox", ["local", "bubblewrap"])
 async def test_an_editor_that_is_killed_takes_all_with_it(home: Path, project: Path, sandbox: str) -> None:
     await asyncio.to_thread(skip_without, sandbox)

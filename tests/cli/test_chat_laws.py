@@ -17,6 +17,7 @@ from kakite.agent.observe.events import (
     RunEvent,
     RunStepEvent,
     ToolCallOutput,
+    ToolResultEvent,
     UserMessageEvent,
 )
 from kakite.agent.run.checklist import ChecklistStep
@@ -121,6 +122,39 @@ def build_view(columns: int = 40) -> tuple[ChatView, io.StringIO]:
     """Return a view of a terminal of so many columns, and what it shows."""
     shown = io.StringIO()
     return ChatView(console=Console(file=shown, width=columns, force_terminal=False)), shown
+
+
+BLOCKS = (
+    "Words.",
+    "- one\n- two",
+    "1. one\n2. two",
+    "| a | b |\n| --- | --- |\n| 1 | 2 |",
+    "## Head",
+    "> said",
+    "```\ncode\n```",
+)
+
+
+@given(st.lists(st.sampled_from(["a call", *BLOCKS]), min_size=1, max_size=6))
+def test_one_empty_line_stands_between_the_blocks_of_a_text(blocks: list[str]) -> None:
+    view, shown = build_view()
+    for block in blocks:
+        if block == "a call":
+            view.show(
+                ToolResultEvent(
+                    id="1", tool="view", text="", ok=True, code="", seconds=0.0, title="view", diff=""
+                )
+            )
+        else:
+            for part in MarkdownStream().feed(f"{block}\n\n") or [block]:
+                view.show_markdown(part)
+    *lines, end = shown.getvalue().split("\n")
+    assert end == ""
+    rows = [(before.strip(), after.strip()) for before, after in itertools.pairwise(lines)]
+    assert ("", "") not in rows
+    assert all(
+        not before or not after for before, after in rows if before.startswith("✓") and after[:1] != "✓"
+    )
 
 
 @given(st.lists(st.sampled_from(["note", "text", "question"]), max_size=6))

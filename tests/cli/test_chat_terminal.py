@@ -16,7 +16,7 @@ from kakite.agent.session.mailbox import MailAnswer, Mailbox
 from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
-from tests.cli.program import argv, environment
+from tests.cli.program import argv, environment, skip_without
 from tests.cli.screen import (
     ALT_ENTER,
     BACKSPACE,
@@ -556,6 +556,59 @@ def test_a_line_that_was_begun_before_a_question_with_choices_is_no_answer(home:
     answers = [message["content"] for message in last if message["role"] == "tool"]
     assert answers[-1].strip() == "y"
     assert any(message["role"] == "user" and "1" in str(message["content"]) for message in last)
+
+
+@pytest.mark.parametrize("how", ["line", "plain"])
+def test_what_was_typed_for_a_withdrawn_question_answers_no_other(
+    home: Path, project: Path, how: str
+) -> None:
+    skip_without("bubblewrap")
+    fetch = "import urllib.request as r; r.urlopen('http://{}.invalid/')"
+    one, two = (f'python3 -c "{fetch.format(name)}"' for name in ("one", "two"))
+    command = f"{one} 2>/dev/null & {WAIT}; kill $!; {two} 2>&1 | tail -1"
+    told = expecting({"say": "Fine."}, "the person said no to two.invalid:80")
+    flags = ["--approve", "all", "--sandbox", "bubblewrap", "--network", "registries"]
+    if how == "plain":
+        flags.append("--plain")
+    with (
+        run_scenario_server(script(run(command), told)) as server,
+        chatting(server, home, project, *flags) as screen,
+    ):
+        screen.press("go" + ENTER)
+        screen.wait_for("wants to reach one.invalid:80")
+        screen.wait_for("Type a number")
+        screen.press("1")
+        screen.wait_for_bottom("› 1" if how == "line" else "1")
+        (project / "go").touch()
+        screen.wait_for("wants to reach two.invalid:80")
+        screen.press(ENTER)
+        if how == "line":
+            screen.wait_for_bottom("Type a number")
+        else:  # what was there before stays
+            screen.wait_for("Type a number", 2)
+        screen.press("2" + ENTER)
+        screen.wait_for("Fine.")
+    assert server.violations == ()
+
+
+def test_a_question_about_a_host_is_answered_on_the_page(home: Path, project: Path) -> None:
+    skip_without("bubblewrap")
+    fetch = "import urllib.request as r; r.urlopen('http://one.invalid/')"
+    told = expecting({"say": "Fine."}, "the person said no to one.invalid:80")
+    flags = ("--approve", "all", "--sandbox", "bubblewrap", "--network", "registries")
+    with run_scenario_server(script(run(f'python3 -c "{fetch}" 2>&1 | tail -1'), told)) as server:
+        with chatting(server, home, project, *flags) as screen:
+            screen.press("go" + ENTER)
+            screen.wait_for("wants to reach one.invalid:80")
+            (folder,) = (home / ".local" / "state" / "kakite" / "runs").iterdir()
+            mailbox = Mailbox(folder)
+            wait_until(lambda: mailbox.find_question() is not None)
+            asked = mailbox.find_question()
+            assert asked is not None
+            assert asked["kind"] == "question"
+            mailbox.put_answer(asked["digest"], MailAnswer(answer="answer", reason="no"))
+            screen.wait_for("Fine.")
+        assert not server.violations
 
 
 def test_commands_in_the_background_are_looked_at_and_stopped(home: Path, project: Path) -> None:

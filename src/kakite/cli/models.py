@@ -42,7 +42,10 @@ def models(
 
     if provider is not None:
         check_provider(provider)
-    found, silent = _find_models(provider)
+    from kakite.cli.settings import load_settings
+
+    settings = load_settings({})
+    found, silent = find_models(provider, settings.base_url if settings.model.startswith("openai:") else "")
     if as_json:
         print_json(
             {"models": [asdict(each) for each in found], "unreachable": [asdict(each) for each in silent]}
@@ -58,13 +61,16 @@ def models(
         typer.echo(f"no model can be used now; hint: {hint}", err=True)
 
 
-def _find_models(provider: str | None) -> tuple[list[KnownModel], list[UnreachableServer]]:
-    from kakite.cli.settings import load_settings
+def find_models(provider: str | None, base_url: str) -> tuple[list[KnownModel], list[UnreachableServer]]:
+    """Return the models that can be used now, and the servers that did not say what they have.
+
+    Args:
+        provider: only its models, also without a key for it; None: those of all.
+        base_url: the person's own server with OpenAI's format; empty: what the environment says.
+    """
     from kakite.models.catalog import list_priced_models
     from kakite.models.registry import PROVIDERS
 
-    settings = load_settings({})
-    base_url = settings.base_url if settings.model.startswith("openai:") else ""
     servers = {name: _find_server(each, base_url, os.environ) for name, each in PROVIDERS.items()}
     configured = [
         name for name, each in PROVIDERS.items() if each.needs_key and each.is_configured(os.environ)

@@ -258,9 +258,11 @@ def _build_deps(
     approver: Approver,
     listener: RunListener,
 ) -> SessionDeps:
+    from kakite.agent.run.approvals import WaitClock
     from kakite.agent.run.deps import SessionDeps
     from kakite.agent.run.limits import DailyUsageStore
     from kakite.agent.session.context import format_skill_list
+    from kakite.agent.session.mailbox import Mailbox, share_questions
     from kakite.agent.session.page_fetch import PageFetcher
     from kakite.agent.session.person_questions import PersonApprover, create_host_question
     from kakite.agent.session.session_tools import build_session_tools
@@ -271,7 +273,8 @@ def _build_deps(
     from kakite.sandbox import SandboxSpec, open_sandbox
     from kakite.workspace import ensure_state_folder
 
-    task = run.task
+    task, waits = run.task, WaitClock()
+    person = share_questions(approver, Mailbox(record.folder))
     fetcher = PageFetcher(task.network, task.hosts, os.environ, requests=task.requests)
     pages = None if task.network == "off" else fetcher
     terms = SandboxSpec(
@@ -279,7 +282,7 @@ def _build_deps(
         hosts=task.hosts,
         credentials=task.credentials,
         requests=task.requests,
-        ask_host=create_host_question(approver) if isinstance(approver, PersonApprover) else None,
+        ask_host=create_host_question(person, waits) if isinstance(person, PersonApprover) else None,
     )
     return SessionDeps(
         record=record,
@@ -289,6 +292,7 @@ def _build_deps(
         retry_seconds=60 * settings.retry_minutes,
         rules=(),  # the session's mode sets them
         approver=approver,
+        waits=waits,
         days=DailyUsageStore(ensure_state_folder(os.environ)),
         tooling=replace(build_tool_settings(settings), after_edit=settings.after_edit),
         builtin=build_session_tools(context.skills, pages),

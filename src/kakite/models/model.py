@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 
 from kakite.errors import ExternalError, UsageError
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Effort = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it answers. Not every model knows every level: it takes its nearest one."""
+
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 OnText = Callable[[str], None]
 """Receives the reply's text, or what the model thinks, piece by piece while it streams."""

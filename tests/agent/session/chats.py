@@ -12,6 +12,7 @@ from typing import Any
 
 from kakite.agent.observe.events import RunEvent
 from kakite.agent.run import state_machine
+from kakite.agent.run.approvals import WaitClock
 from kakite.agent.run.deps import SessionDeps
 from kakite.agent.run.state import Task
 from kakite.agent.run.store import RunFolder
@@ -40,6 +41,7 @@ class Chat:
     hooks: HookRunner | None = None
     committer: Committer | None = None
     builtin: tuple[FunctionTool, ...] = ()
+    waits: WaitClock = field(default_factory=WaitClock)
     events: list[RunEvent] = field(default_factory=list[RunEvent])
 
     @asynccontextmanager
@@ -69,6 +71,7 @@ class Chat:
             rules=MODES["all"],
             approver=self.approver,
             builtin=self.builtin,
+            waits=self.waits,
             retry_seconds=0.0,
             stream=True,
             listener=self.events.append,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.session.person_questions import PersonQuestion, QuestionChoice
+from kakite.agent.run.approvals import WaitClock
+from kakite.agent.session.person_questions import PersonQuestion, QuestionChoice, create_host_question
 from kakite.host import ApprovalRequest, ApprovalResponse, DenyingApprover
+from kakite.tools.function_toolset import FunctionTool
+from kakite.tools.toolset import Tool, ToolResult
 from tests.agent.session.chats import Chat, say, text
 from tests.bounds import WITHIN
 
@@ -53,6 +58,22 @@ def chat(tmp_path: Path, *turns: dict[str, Any], **more: Any) -> Chat:
 
 def question(*labels: str) -> PersonQuestion:
     return PersonQuestion(text="Which?", choices=tuple(QuestionChoice(label=each) for each in labels))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["begin", "end", "stay"]), st.integers(0, 9)), max_size=20))
+def test_a_time_in_which_several_wait_for_the_person_counts_once(steps: list[tuple[str, int]]) -> None:
+    now = expected = 0
+    clock = WaitClock(now=lambda: now)
+    waits: list[ExitStack] = []
+    for step, passed in steps:
+        if step == "begin":
+            waits.append(ExitStack())
+            waits[-1].enter_context(clock.wait())
+        elif step == "end" and waits:
+            waits.pop(0).close()
+        now += passed
+        expected += passed if waits else 0
+        assert clock.seconds == expected
 
 
 @given(LABELS, st.integers(1, 6))
@@ -110,3 +131,31 @@ async def test_an_interrupt_ends_the_question(tmp_path: Path) -> None:
         await asyncio.wait_for(person.begun.wait(), WITHIN)
         session.interrupt()
         assert (await asyncio.wait_for(turn, WITHIN)).reason == "interrupted"
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_the_time_in_which_the_person_thinks_of_a_host_is_none_of_the_session(tmp_path: Path) -> None:
+    thought = 0.0
+    waits = WaitClock(now=lambda: time.monotonic() + thought)
+
+    @dataclass
+    class Slow(Person):
+        async def ask_person(self, question: PersonQuestion) -> str | None:
+            nonlocal thought
+            thought += 1000.0
+            return await super().ask_person(question)
+
+    ask_host = create_host_question(Slow("yes"), waits)
+
+    async def reach(_arguments: object) -> ToolResult:
+        return ToolResult(text=str(await ask_host("a.test:443")))
+
+    tool = FunctionTool(Tool(name="reach", description="", parameters={"type": "object"}), reach)
+    reaches: dict[str, Any] = {"calls": [{"tool": "reach", "arguments": {}}]}
+    turns = (reaches, say("Yes.", expect={"last_contains": ["True"]}))
+    scene = chat(tmp_path, *turns, builtin=(tool,), waits=waits)
+    async with scene.open() as session:
+        await session.prompt(text("go"))
+        # The clock alone went on, not the call's: what it took is less by that.
+        assert session.run.spent.seconds < -900

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kakite.agent.observe.events import ModelTextDelta, RunEvent, ToolCallEvent, TurnEnded
+from kakite.agent.run.store import RunFolder
 from kakite.agent.session.session import SessionError
-from kakite.errors import KakiteError
+from kakite.errors import KakiteError, UsageError
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from tests.agent.session.chats import Chat, run_command, say, text
 from tests.bounds import WITHIN
@@ -309,3 +310,23 @@ async def test_a_rewind_takes_the_conversation_back(tmp_path: Path) -> None:
         await session.rewind(session.run.points[0])
         await session.prompt(text("four"))
         assert session.run.title == "four"
+
+
+async def test_a_title_that_is_given_stays_whatever_is_said_or_taken_back(tmp_path: Path) -> None:
+    scene = chat(tmp_path, run_command("touch begun; while [ ! -e go ]; do sleep 0.05; done"), say("One."))
+    async with scene.open() as session:
+        session.rename("  First\n name ")
+        turn = asyncio.create_task(session.prompt(text("hello")))
+        await until((scene.project / "begun").exists)
+        assert session.run.title == "First name"
+        session.rename("x" * 200)
+        (scene.project / "go").touch()
+        await asyncio.wait_for(turn, WITHIN)
+        for empty in ("", " \n"):
+            with pytest.raises(UsageError):
+                session.rename(empty)
+        await session.rewind(session.run.points[0], files=False)
+    async with scene.open() as session:
+        await session.prompt(text("another"))
+    stored = RunFolder(scene.folder).load()
+    assert (stored.title, stored.named, stored.points[0].text) == ("x" * 80, True, "another")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC
 from importlib import import_module
 from pathlib import Path
@@ -17,8 +18,9 @@ from acp import RequestError, schema
 from pydantic import ValidationError
 
 from kakite.agent.acp.handshake import AUTH_METHOD, STEERING, build_initialize_answer
-from kakite.agent.acp.options import MODES, build_commands, build_modes, build_options
+from kakite.agent.acp.options import MODES, PROVIDER_EFFORT, build_commands, build_modes, build_options
 from kakite.errors import KakiteError
+from kakite.models.model import EFFORTS
 
 if TYPE_CHECKING:
     from kakite.agent.acp.open_session import OpenSession
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session, SessionMode
     from kakite.host.config.model import ServerEntry
-    from kakite.models.model import Model
+    from kakite.models.model import Effort, Model
 
 PAGE_SIZE = 50
 """Sessions in one answer to ``session/list``."""
@@ -221,6 +223,8 @@ class AcpAgent:
                 )
             case "model":
                 await self._set_model(opened, str(value))
+            case "effort":
+                await self._set_effort(opened, str(value))
             case _:
                 raise RequestError.invalid_params({"configId": f"there is no option `{config_id}`"})
         options = build_options(opened.run, opened.models)
@@ -266,7 +270,8 @@ class AcpAgent:
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Take a message for the turn that runs, as other agents do; refuse all other methods.
 
-        Where none runs, the editor is to send it as a prompt: then it hears of the turn's end.
+        Where none runs, the editor is to send it as a prompt: then it hears of the turn's end. A command of
+        ours is done or refused, as in a prompt: it is nothing for the model.
         """
         if method != STEERING:
             raise RequestError.method_not_found(f"_{method}")
@@ -278,7 +283,13 @@ class AcpAgent:
         message = await opened.build_message(asked.prompt)
         if opened.session is None or not opened.session.is_running:
             return {"outcome": "promptRequired", "reason": "noRunningTurn"}
-        opened.session.steer(message)
+        from kakite.agent.acp.commands import expand_command  # loads all of a session
+
+        try:
+            if not await opened.run_command(opened.session, message):
+                opened.session.steer(expand_command(message))
+        except KakiteError as error:
+            raise _to_request_error(error) from error
         return {"outcome": "injected"}
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
@@ -338,6 +349,18 @@ class AcpAgent:
         try:
             base_url, model = await asyncio.to_thread(self._factory.open_model, session.run.task, name)
             session.set_model(name, base_url, model)
+        except KakiteError as error:
+            raise _to_request_error(error) from error
+
+    async def _set_effort(self, opened: OpenSession, value: str) -> None:
+        if value not in {PROVIDER_EFFORT, *EFFORTS}:
+            raise RequestError.invalid_params({"value": f"there is no effort `{value}`"})
+        effort = None if value == PROVIDER_EFFORT else cast("Effort", value)
+        session = await self._start(opened)
+        task = replace(session.run.task, effort=effort)
+        try:
+            _, model = await asyncio.to_thread(self._factory.open_model, task, task.model)
+            session.set_effort(effort, model)
         except KakiteError as error:
             raise _to_request_error(error) from error
 

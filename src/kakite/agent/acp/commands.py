@@ -28,6 +28,8 @@ _REWOUND = {"both": (True, True), "files": (True, False), "conversation": (False
 """What a rewind brings back: the files, the conversation."""
 _CALL = re.compile(r"/(?P<name>[\w:.-]+)(?: (?P<rest>.*))?\s*", re.DOTALL)
 """A line that calls a command: the path of a file calls none."""
+_ANY_TIME = frozenset({"rename"})
+"""Commands that change the session, and can do so while its model works."""
 _TICKS = re.compile(r"`{3,}")
 
 
@@ -65,6 +67,7 @@ class EditorCommands:
             "undo": self._undo,
             "diff": self._diff,
             "commit": self._commit,
+            "rename": self._rename,
         }
 
     async def run(self, session: Session, line: str) -> bool:
@@ -84,7 +87,7 @@ class EditorCommands:
         # Without a message, the model is asked to commit.
         if handler is None or (name == "commit" and not rest.strip()):
             return False
-        if session.is_running:
+        if session.is_running and name not in _ANY_TIME:
             raise SessionError("the model is at work", hint="wait for the end of its turn, or cancel it")
         self._view.send(message_chunk(await handler(session, rest.strip())))
         return True
@@ -149,6 +152,12 @@ class EditorCommands:
         if conversation:
             told.append("Your editor still shows what came after; the model no longer knows of it.")
         return "\n\n".join(told)
+
+    async def _rename(self, session: Session, rest: str) -> str:
+        session.rename(rest)
+        title = session.run.title
+        self._view.send(schema.SessionInfoUpdate(session_update="session_info_update", title=title))
+        return f"The session is called: {_quote(title)}"
 
     async def _undo(self, session: Session, _rest: str) -> str:
         undone = await session.undo_rewind()

@@ -138,7 +138,7 @@ class OpenSession:
             KakiteError: something outside failed; the turn has ended.
         """
         if session.is_running and self._turn is not None:
-            session.steer(message)
+            session.steer(expand_command(message))
             return await asyncio.shield(self._turn)
         turn = self._turn = asyncio.get_running_loop().create_future()
         try:

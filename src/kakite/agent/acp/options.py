@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from acp import schema
 
+from kakite.models.model import EFFORTS
+
 if TYPE_CHECKING:
     from kakite.agent.run.state import RunState
     from kakite.agent.session.context import SlashCommand
@@ -31,12 +33,15 @@ COMMANDS = (
         "Commit what has changed since the session began",
         "the message; without one the model writes it",
     ),
+    ("rename", "Give the session another title", "the title"),
     ("cost", "Show tokens, cost and time", ""),
     ("context", "Show what fills the model's context", ""),
     ("tools", "List the model's tools", ""),
     ("help", "List the commands", ""),
 )
 """The commands that Kakite carries out itself: what each does, and what may stand behind it."""
+PROVIDER_EFFORT = "default"
+"""The effort that stands for none: what the provider does by itself."""
 
 
 def build_modes(run: RunState) -> schema.SessionModeState:
@@ -51,11 +56,15 @@ def build_options(run: RunState, models: Iterable[str]) -> list[Any]:
         schema.SessionConfigSelectOption(value=name, name=shown, description=told)
         for name, shown, told in MODES
     ]
+    efforts = [
+        schema.SessionConfigSelectOption(value=level, name=level) for level in (PROVIDER_EFFORT, *EFFORTS)
+    ]
     names = dict.fromkeys((run.task.model, *models))
     choices = [schema.SessionConfigSelectOption(value=name, name=name) for name in names if name]
     return [
         _build_select("mode", "What goes without asking", run.task.approve, modes),
         _build_select("model", "Model", run.task.model, choices),
+        _build_select("effort", "How much the model thinks", run.task.effort or PROVIDER_EFFORT, efforts),
     ]
 
 
@@ -88,11 +97,16 @@ def _build_command(name: str, told: str, hint: str) -> schema.AvailableCommand:
 
 
 def _build_select(
-    option: Literal["mode", "model"],
+    option: Literal["mode", "model", "effort"],
     name: str,
     current: str,
     choices: list[schema.SessionConfigSelectOption],
 ) -> schema.SessionConfigOptionSelect:
     return schema.SessionConfigOptionSelect(
-        type="select", id=option, name=name, category=option, current_value=current, options=choices
+        type="select",
+        id=option,
+        name=name,
+        category="thought_level" if option == "effort" else option,
+        current_value=current,
+        options=choices,
     )

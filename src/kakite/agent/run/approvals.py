@@ -2,7 +2,8 @@
 
 DeferredApprover pauses the task until the answer is there. An answer is valid for the exact call that was
 shown: its tool, its arguments and, for an edit, its diff. Anything else, and the same call a second time,
-is asked again. TimedApprover measures how long a run waited for a person, which does not count as its time.
+is asked again. TimedApprover measures how long a run waited for a person, by a WaitClock: that does not count
+as the time of the run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,29 +21,53 @@ from kakite.host.policy.approver import DEFAULT_DENIAL_REASON
 from kakite.tools.toolset import JsonObject
 
 
-class TimedApprover:
-    """Asks whoever is asked, and adds up how long that took. An Approver."""
+class WaitClock:
+    """Measures how long a person was waited for. Waits at the same time count once."""
 
-    def __init__(self, approver: Approver) -> None:
-        self._approver = approver
-        self.seconds = 0.0
-        """All waits together."""
-        self.objection = ""
-        """Why a person said no to the last question; empty: they did not, or gave no reason."""
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._ended = 0.0
+        """Seconds of the waits that are over."""
+        self._open = 0
+        self._began = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All waits together, up to now."""
+        return self._ended + (self._now() - self._began if self._open else 0.0)
 
     @contextmanager
     def wait(self) -> Generator[None]:
         """Count the time within as waiting for the person."""
-        began = time.monotonic()
+        if not self._open:
+            self._began = self._now()
+        self._open += 1
         try:
             yield
         finally:
-            self.seconds += time.monotonic() - began
+            self._open -= 1
+            if not self._open:
+                self._ended += self._now() - self._began
+
+
+class TimedApprover:
+    """Asks whoever is asked, and takes the time of that by a clock. An Approver."""
+
+    def __init__(self, approver: Approver, waits: WaitClock | None = None) -> None:
+        self._approver = approver
+        self._waits = waits or WaitClock()
+        self.objection = ""
+        """Why a person said no to the last question; empty: they did not, or gave no reason."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the person was waited for, up to now."""
+        return self._waits.seconds
 
     async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
         """Ask the person about a call."""
         self.objection = ""
-        with self.wait():
+        with self._waits.wait():
             answer = await self._approver.ask(question)
         if not answer.allowed and not answer.nobody and answer.reason != DEFAULT_DENIAL_REASON:
             self.objection = answer.reason

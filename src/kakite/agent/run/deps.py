@@ -12,6 +12,7 @@ from kakite.agent.git.checkpoints import CheckpointRefs
 from kakite.agent.git.mirror import Mirror
 from kakite.agent.git.sandbox_remote import SandboxRemote
 from kakite.agent.observe.events import RunListener
+from kakite.agent.run.approvals import WaitClock
 from kakite.agent.run.limits import DailyUsageStore
 from kakite.agent.run.store import RunFolder
 from kakite.agent.run.task_container import TaskContainer
@@ -68,6 +69,8 @@ class SessionDeps:
     model: Model
     rules: Sequence[Rule]
     approver: Approver
+    waits: WaitClock = field(default_factory=WaitClock, repr=False, compare=False)
+    """How long the person was waited for, with every kind of question."""
     days: DailyUsageStore | None = None
     """Where what all tasks of a day use up is added up; None: nowhere."""
     tooling: ToolSettings = field(default_factory=ToolSettings)

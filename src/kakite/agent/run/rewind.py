@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kakite.agent.run.prompt import load_prompt
-from kakite.agent.run.state import RewoundConversation, RewoundState, RunState
+from kakite.agent.run.state import RewindPoint, RewoundConversation, RewoundState, RunState
 
 
 def find_first_checkpoint(run: RunState) -> str:
@@ -40,28 +40,17 @@ def rewind_conversation(run: RunState, message: int) -> RunState:
     Raises:
         ValueError: there is no such point.
     """
-    kept = tuple(point for point in run.points if point.message < message)
-    if len(kept) == len(run.points) or run.points[len(kept)].message != message:
-        raise ValueError(f"there is no point before message {message}")
+    kept, first = _find_point(run, message)
+    steps = len(run.steps) if first.steps is None else first.steps
     condensed = run.condensed if run.condensed and run.condensed.made <= message else None
-    removed = RewoundConversation(
-        messages=run.messages[message:],
-        points=run.points[len(kept) :],
-        kept=message,
-        condensed=run.condensed,
-        notes=run.notes,
-        marks=run.marks,
-        refused=run.refused,
-        stuck=run.stuck,
-        status=run.status,
-        summary=run.summary,
-    )
+    removed = _take_out(run, message, len(kept), steps)
     return replace(
         run,
         phase="idle",
         steering=(),
         messages=run.messages[:message],
         points=kept,
+        steps=run.steps[:steps],
         first_checkpoint=find_first_checkpoint(run),
         rewound=replace(run.rewound or RewoundState(), conversation=removed),
         condensed=condensed,
@@ -74,6 +63,31 @@ def rewind_conversation(run: RunState, message: int) -> RunState:
         status=None,
         summary="",
     )
+
+
+def _take_out(run: RunState, message: int, points: int, steps: int) -> RewoundConversation:
+    """Return what stands behind so many messages, points and steps of a session."""
+    return RewoundConversation(
+        messages=run.messages[message:],
+        points=run.points[points:],
+        steps=run.steps[steps:],
+        kept=message,
+        condensed=run.condensed,
+        notes=run.notes,
+        marks=run.marks,
+        refused=run.refused,
+        stuck=run.stuck,
+        status=run.status,
+        summary=run.summary,
+    )
+
+
+def _find_point(run: RunState, message: int) -> tuple[tuple[RewindPoint, ...], RewindPoint]:
+    """Return the points before a message of the person, and that of the message itself."""
+    kept = tuple(point for point in run.points if point.message < message)
+    if len(kept) == len(run.points) or run.points[len(kept)].message != message:
+        raise ValueError(f"there is no point before message {message}")
+    return kept, run.points[len(kept)]
 
 
 def can_restore_conversation(run: RunState) -> bool:
@@ -96,6 +110,7 @@ def on_rewind_undone(run: RunState, checkpoint: str = "") -> RunState:
         run,
         messages=(*run.messages, *removed.messages),
         points=(*run.points, *removed.points),
+        steps=(*run.steps, *removed.steps),
         condensed=removed.condensed,
         notes=(*removed.notes, *(note for note in run.notes if note not in removed.notes)),
         marks=removed.marks,

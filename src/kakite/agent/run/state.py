@@ -164,6 +164,8 @@ class RewindPoint:
     """When it was sent, ISO 8601 in UTC."""
     checkpoint: str = ""
     """The id of the checkpoint of the files; empty: there is none."""
+    steps: int | None = None
+    """How many steps there were; None: that was not stored yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +209,7 @@ class RewoundConversation:
 
     messages: tuple[Message, ...]
     points: tuple[RewindPoint, ...]
+    steps: tuple[RunStep, ...] = ()
     kept: int
     """How many messages were left. While there are no more, these can come back."""
     condensed: CompactionState | None = None
@@ -308,7 +311,9 @@ class RunState:
     steering: tuple[UserMessage, ...] = ()
     """What a session's person wrote while calls were under way: given to the model with their results."""
     title: str = ""
-    """What a session is about, in a line; empty before its first message."""
+    """What a session is about, in a line: its first message, or its name; empty before both."""
+    named: bool = False
+    """Whether the person chose the title: no message changes it then."""
     points: tuple[RewindPoint, ...] = ()
     """Where a session can be rewound to, in order."""
     first_checkpoint: str = ""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from kakite.agent.run.approvals import TimedApprover
+from kakite.agent.run.approvals import WaitClock
 from kakite.host import Approver
 from kakite.tools.arguments import ToolError
 from kakite.tools.function_toolset import FunctionTool
@@ -96,24 +96,28 @@ class PersonApprover(Approver, Protocol):
         ...
 
 
-def create_host_question(person: PersonApprover) -> Callable[[str], Awaitable[bool | None]]:
-    """Return what asks this person whether commands may reach a host, until the session ends."""
+def create_host_question(person: PersonApprover, waits: WaitClock) -> Callable[[str], Awaitable[bool | None]]:
+    """Return what asks this person whether commands may reach a host, until the session ends.
+
+    Their time counts as waiting, by ``waits``.
+    """
 
     async def ask(host: str) -> bool | None:
         text = f"A command wants to reach {host}, which the network of this session leaves out. Allow it?"
-        answer = await person.ask_person(PersonQuestion(text=text, choices=_HOST_CHOICES))
+        with waits.wait():
+            answer = await person.ask_person(PersonQuestion(text=text, choices=_HOST_CHOICES))
         said = (answer or "").strip().lower()
         return said in _YES if said in {*_YES, "n", "no"} else None
 
     return ask
 
 
-def create_ask_person_tool(person: PersonApprover, patience: TimedApprover) -> FunctionTool:
-    """Return the tool that asks this person. Their time counts as waiting, by ``patience``."""
+def create_ask_person_tool(person: PersonApprover, waits: WaitClock) -> FunctionTool:
+    """Return the tool that asks this person. Their time counts as waiting, by ``waits``."""
 
     async def perform(arguments: JsonObject) -> ToolResult:
         question = _parse_question(arguments)
-        with patience.wait():
+        with waits.wait():
             answer = await person.ask_person(question)
         return ToolResult(text=answer or _NO_ANSWER, details={"answer": answer or None})
 

@@ -54,7 +54,7 @@ from kakite.agent.toolsets.run_toolset import RunToolset, open_run_toolset
 from kakite.errors import KakiteError, UsageError
 from kakite.host import MODES
 from kakite.models.messages import ToolMessage, UserMessage
-from kakite.models.model import Model, connect_model
+from kakite.models.model import Effort, Model, connect_model
 from kakite.sandbox import AUTO
 from kakite.tools.function_toolset import FunctionTool
 from kakite.tools.toolset import JsonObject, Tool, ToolCall, ToolResult
@@ -140,9 +140,9 @@ async def open_session(
         deps.listener(PreparationStarted(what="server"))
         stack.enter_context(deps.sandbox.allow_network())
         deps = replace(deps, approver=share_questions(deps.approver, _open_mailbox(deps)))
-        patience, subagents = TimedApprover(deps.approver), SubagentRunner()
+        patience, subagents = TimedApprover(deps.approver, deps.waits), SubagentRunner()
         commits = await _build_commit_step(committer, deps)
-        own = (*_build_own_tools(deps, patience, commits), subagents.create_tool())
+        own = (*_build_own_tools(deps, commits), subagents.create_tool())
         deps = replace(deps, builtin=(*deps.builtin, *own))
         toolset = await open_run_toolset(stack, run, replace(deps, approver=patience))
         session = Session(
@@ -190,15 +190,13 @@ async def _build_commit_step(committer: Committer | None, deps: SessionDeps) -> 
     return CommitStep(committer, deps.sandbox.project, deps.tooling.environ)
 
 
-def _build_own_tools(
-    deps: SessionDeps, patience: TimedApprover, commits: CommitStep | None
-) -> Iterator[FunctionTool]:
+def _build_own_tools(deps: SessionDeps, commits: CommitStep | None) -> Iterator[FunctionTool]:
     """Yield the tools that work on the session itself, or on its person."""
     yield create_update_plan_tool()
     if commits is not None:
         yield commits.create_tool()
     if isinstance(deps.approver, PersonApprover):
-        yield create_ask_person_tool(deps.approver, patience)
+        yield create_ask_person_tool(deps.approver, deps.waits)
 
 
 class Session:
@@ -241,7 +239,8 @@ class Session:
         self._interrupted = False
         self._continued = 0
         """How often hooks have let this turn go on."""
-        self._wanted_mode = _get_mode(run)
+        self._wanted_mode, self._wanted_title = _get_mode(run), ""
+        """What the person has set; without a title that stays as it is."""
         self._apply_mode()
 
     @property
@@ -340,13 +339,35 @@ class Session:
     def set_mode(self, mode: SessionMode) -> None:
         """Say what goes without a question from the next call on."""
         self._wanted_mode = mode
-        run = self._with_mode(self.run)
-        # While a turn runs, its next step stores it: nothing is stored by two at once.
-        self.run = run if self._running else self._turns.save(run)
+        self._take_wishes()
         self._apply_mode()
 
+    def rename(self, title: str) -> None:
+        """Call the session by another title than its first message.
+
+        Raises:
+            UsageError: it is empty.
+        """
+        title = _to_title(title)
+        if not title:
+            raise UsageError("a session needs a name that can be seen", hint="/rename NAME")
+        self._wanted_title = title
+        self._take_wishes()
+
+    def _take_wishes(self) -> None:
+        run = self._with_wishes(self.run)
+        # While a turn runs, its next step stores it: nothing is stored by two at once.
+        self.run = run if self._running else self._turns.save(run)
+
+    def _with_wishes(self, run: RunState) -> RunState:
+        """Return a state with what the person has set: what a step returns is as it began."""
+        run = self._with_mode(run)
+        if self._wanted_title and (self._wanted_title != run.title or not run.named):
+            run = replace(run, title=self._wanted_title, named=True)
+        return run
+
     def _with_mode(self, run: RunState) -> RunState:
-        """Return a state with the mode that is wanted: what a step returns has the one that it began with."""
+        """Return a state with the mode that is wanted."""
         mode, before = self._wanted_mode, _get_mode(run)
         if mode == before:
             return run
@@ -432,7 +453,21 @@ class Session:
         """
         self._check_idle()
         task = replace(self.run.task, model=name, base_url=base_url, context_tokens=None)
-        self.run = self._turns.save(replace(self.run, task=task, window=0))
+        self._talk_to(model, replace(self.run, task=task, window=0))
+
+    def set_effort(self, effort: Effort | None, model: Model) -> None:
+        """Let the model think so much from the next request on; None: as its provider does it by itself.
+
+        ``model`` is the same one, opened so.
+
+        Raises:
+            SessionError: a turn is running.
+        """
+        self._check_idle()
+        self._talk_to(model, replace(self.run, task=replace(self.run.task, effort=effort)))
+
+    def _talk_to(self, model: Model, run: RunState) -> None:
+        self.run = self._turns.save(run)
         self._deps = replace(self._deps, model=model)
         self._turns = self._build_turns()
 
@@ -654,7 +689,7 @@ class Session:
         )
 
     async def _create_point(self, message: UserMessage) -> RewindPoint:
-        title = " ".join((message.shown or message.text).split())[:_TITLE_CHARS] or "(picture)"
+        title = _to_title(message.shown or message.text) or "(picture)"
         kept = await self._create_checkpoint(title)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return RewindPoint(message=0, text=title, time=now, checkpoint=kept)
@@ -674,10 +709,10 @@ class Session:
 
         It is the session's before it is stored: whoever interrupts that does not undo what a call has done.
         """
-        self.run = self._with_mode(run)
+        self.run = self._with_wishes(run)
         stored: RunState | None = None
         try:
-            while stored is not self.run:  # the mode was set meanwhile
+            while stored is not self.run:  # something was set meanwhile
                 stored = await self._turns.save_in_thread(self.run)
         finally:
             self._events.flush()
@@ -698,6 +733,10 @@ class Session:
     def _check_idle(self) -> None:
         if self._running:
             raise SessionError("a turn is running", hint="wait for its end, or interrupt it")
+
+
+def _to_title(text: str) -> str:
+    return " ".join(text.split())[:_TITLE_CHARS].rstrip()
 
 
 def _get_mode(run: RunState) -> SessionMode:

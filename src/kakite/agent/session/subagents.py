@@ -176,7 +176,7 @@ def _create_turns(
     # The day's sum gets it with the session's own; none of its words stream.
     deps = replace(parent.deps, record=record, days=None, stream=False, listener=events.show)
     toolset = parent.toolset.build_read_only(run, deps)
-    return TurnExecutor(deps, toolset, TimedApprover(deps.approver), list_no_files), events
+    return TurnExecutor(deps, toolset, TimedApprover(deps.approver, deps.waits), list_no_files), events
 
 
 def _format_answers(tasks: Sequence[SubagentTask], answers: Sequence[str]) -> str:

@@ -59,7 +59,8 @@ Resume = Annotated[
         "--resume",
         "-r",
         metavar="[ID]",
-        help="Go on with this session: its ID, or how that begins. Without an ID you choose from a list.",
+        help="Go on with this session: its ID, how that begins, or the title you gave it. Without an ID you "
+        "choose from a list.",
     ),
 ]
 Folder = Annotated[Path, typer.Option("--folder", "-C", help="The folder to work in. Default: this one.")]

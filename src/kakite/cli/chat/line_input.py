@@ -9,9 +9,14 @@ import shutil
 import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kakite.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kakite.tools.toolset import Image
 
 _EDITORS = ("editor", "nano", "vi", "emacs")
 
@@ -51,6 +56,14 @@ class LineInput(Protocol):
 
     def add_draft(self, text: str) -> None:
         """Put a text into the line, before what stands there."""
+        ...
+
+    def clear_draft(self) -> None:
+        """Empty the line that was begun; what is more than a short answer stays in the history."""
+        ...
+
+    def find_images(self, line: str) -> Sequence[Image]:
+        """Return the pictures that were pasted into a line."""
         ...
 
     def refresh(self) -> None:

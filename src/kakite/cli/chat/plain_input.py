@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Generator
+import termios
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from kakite.cli.chat.line_input import edit_text
+
+if TYPE_CHECKING:
+    from kakite.tools.toolset import Image
 
 _CHUNK = 65_536
 
@@ -63,6 +68,15 @@ class PlainInput:
 
     def add_draft(self, text: str) -> None:
         """Do nothing: a line that was read cannot be changed."""
+
+    def clear_draft(self) -> None:
+        """Forget what was typed and not read yet, also the line that has no end so far."""
+        with suppress(termios.error):  # no terminal: lines of a program
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+    def find_images(self, line: str) -> Sequence[Image]:  # noqa: ARG002 - of the protocol
+        """Return none: only a line editor knows what was pasted."""
+        return ()
 
     def refresh(self) -> None:
         """Do nothing: nothing is shown."""

@@ -27,6 +27,7 @@ from prompt_toolkit.patch_stdout import StdoutProxy
 
 from kakite.cli.chat.git_branch import read_branch
 from kakite.cli.chat.line_input import edit_text
+from kakite.cli.chat.pasted_pictures import PastedPictures
 from kakite.cli.chat.pasted_texts import PastedTexts
 from kakite.cli.chat.slash_commands import COMMANDS
 from kakite.cli.chat.status_line import StatusLine, wrap_parts
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from kakite.agent.session.session_context import SessionContext
     from kakite.cli.chat.view import ChatView
+    from kakite.tools.toolset import Image
 
 PATHS_MAX_AGE = 5.0
 """Seconds that the list of the project's files is used for completion."""
@@ -76,6 +78,16 @@ class PromptOwner(Protocol):
         ...
 
     @property
+    def is_at_work(self) -> bool:
+        """Whether the model is at work."""
+        ...
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a message waits for the model, or for its next turn."""
+        ...
+
+    @property
     def choices(self) -> str:
         """How the open question can be answered; empty: nothing is asked, or not yet to be answered."""
         ...
@@ -101,7 +113,11 @@ class PromptOwner(Protocol):
         ...
 
     def take_back_last(self) -> None:
-        """Put the last message that waits for the model back into the line."""
+        """Put the last message that waits for the model, or for its next turn, back into the line."""
+        ...
+
+    def queue_line(self, text: str) -> None:
+        """Send a line once the turn that runs has ended."""
         ...
 
     def on_draft_cleared(self) -> None:
@@ -147,6 +163,7 @@ class PromptInput:
         self._draft = ""
         """What the next line begins with."""
         self._pasted = PastedTexts()
+        self._pictures = PastedPictures()
         self._prompt = self._build_prompt(history)
 
     @property
@@ -185,6 +202,18 @@ class PromptInput:
             buffer.document = Document("\n".join(filter(None, (text, buffer.text))))
         else:  # for the line that is read next
             self._draft = "\n".join(filter(None, (text, self._draft)))
+
+    def find_images(self, line: str) -> Sequence[Image]:
+        """Return the pictures that were pasted into a line."""
+        return self._pictures.find_images(line)
+
+    def clear_draft(self) -> None:
+        """Empty the line that was begun; what is more than a short answer stays in the history."""
+        buffer = self._prompt.default_buffer
+        typed = buffer.text.strip().lower()
+        if not (typed in ANSWERS or typed.isdecimal()):
+            buffer.append_to_history()
+        buffer.reset()
 
     async def read_answer(self, question: str) -> str:
         """Ask for one line, with a history of its own."""
@@ -260,7 +289,21 @@ class PromptInput:
         return text.startswith("/") or _MENTION.search(text) is not None
 
     def _find_pasted(self) -> str:
-        return self._pasted.find_word(self._prompt.default_buffer.document.text_before_cursor)
+        before = self._prompt.default_buffer.document.text_before_cursor
+        return self._pasted.find_word(before) or self._pictures.find_word(before)
+
+    def _fold_pasted(self, text: str) -> str:
+        """Return what stands in the line for a pasted text."""
+        word, problems = self._pictures.fold(text)
+        for problem in problems:
+            self._owner.view.warn(str(problem))
+        return word or self._pasted.fold(text)
+
+    @property
+    def _can_queue(self) -> bool:
+        """Whether Tab keeps the line for the next turn: there it completes nothing."""
+        menu = self._prompt.default_buffer.complete_state
+        return self._owner.is_at_work and self.has_draft and menu is None and not self._should_complete()
 
     def _is_path_selected(self) -> bool:
         buffer = self._prompt.default_buffer
@@ -279,7 +322,7 @@ class PromptInput:
     def _format_toolbar(self) -> str:
         owner = self._owner
         used, window = owner.view.used
-        hint = "Esc stops" if owner.is_running else "/help"
+        hint = "Tab queues" if self._can_queue else "Esc stops" if owner.is_running else "/help"
         status = StatusLine(
             mode=owner.mode,
             model=owner.model,
@@ -320,7 +363,14 @@ class PromptInput:
         def _unfold(_event: Any) -> None:
             owner.view.show_last_folded()
 
-        @keys.add("up", filter=Condition(lambda: bool(owner.view.waiting) and not self.has_draft))
+        @keys.add("tab", filter=Condition(lambda: self._can_queue))
+        def _queue(event: Any) -> None:
+            text = self._pasted.unfold(event.current_buffer.text)
+            event.current_buffer.append_to_history()
+            event.current_buffer.reset()
+            owner.queue_line(text)
+
+        @keys.add("up", filter=Condition(lambda: owner.has_waiting and not self.has_draft))
         def _take_back(_event: Any) -> None:
             owner.take_back_last()
 
@@ -340,7 +390,7 @@ class PromptInput:
         @keys.add(Keys.BracketedPaste)
         def _paste(event: Any) -> None:
             text = event.data.replace("\r\n", "\n").replace("\r", "\n")
-            event.current_buffer.insert_text(self._pasted.fold(text))
+            event.current_buffer.insert_text(self._fold_pasted(text))
 
         @keys.add("backspace", filter=Condition(lambda: bool(self._find_pasted())))
         def _delete_pasted(event: Any) -> None:

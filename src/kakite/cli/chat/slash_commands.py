@@ -8,20 +8,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from kakite.cli.chat.git_branch import find_root
 from kakite.cli.console import escape_one_line
 from kakite.errors import UsageError
+from kakite.models.model import EFFORTS
 
 if TYPE_CHECKING:
-    from kakite.agent.run.state import RewindPoint, RunState
+    from kakite.agent.run.state import RewindPoint, RunState, Task
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.background_jobs import BackgroundJob
     from kakite.agent.session.checkpoints import SkippedFile
     from kakite.agent.session.prepared import PreparedSession
     from kakite.agent.session.session import Session
     from kakite.cli.chat.view import ChatView
+    from kakite.models.model import Effort
 
 
 class ChatFront(Protocol):
@@ -72,6 +74,18 @@ class ChatFront(Protocol):
         """Talk to another model."""
         ...
 
+    async def set_effort(self, effort: Effort | None) -> None:
+        """Let the model think so much; None: as its provider does it by itself."""
+        ...
+
+    async def queue(self, text: str) -> None:
+        """Send a message once the turn that runs has ended."""
+        ...
+
+    def take_back_queued(self) -> None:
+        """Put the last message that waits for the next turn back into the line."""
+        ...
+
     async def edit_text(self, text: str) -> str:
         """Let the person change a text in their editor."""
         ...
@@ -79,6 +93,11 @@ class ChatFront(Protocol):
     async def read_answer(self, question: str) -> str:
         """Ask the person for one line."""
         ...
+
+
+_PROVIDER_EFFORT = "default"
+_MODELS_SHOWN = 30
+"""Models that are listed to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +111,8 @@ class ChatCommand:
 
 COMMANDS = {
     "help": ChatCommand("", "Show these commands and the keys"),
-    "model": ChatCommand("[PROVIDER:NAME]", "Show the model, or talk to another one from now on"),
+    "model": ChatCommand("[NAME]", "Talk to another model from now on, PROVIDER:NAME; or choose one"),
+    "effort": ChatCommand("[LEVEL]", "Show or set how much the model thinks"),
     "mode": ChatCommand("[ask|edits|all|plan]", "Show or set what goes without asking you (Shift-Tab)"),
     "plan": ChatCommand("[TEXT]", "Plan first: the model only looks, and answers with a plan"),
     "accept": ChatCommand(
@@ -103,6 +123,7 @@ COMMANDS = {
     "rewind": ChatCommand("", "Go back to before one of your messages: files, conversation or both"),
     "undo": ChatCommand("", "Take back the last rewind"),
     "compact": ChatCommand("", "Shorten what the model is shown of the conversation"),
+    "rename": ChatCommand("[NAME]", "Show or set the session's title"),
     "cost": ChatCommand("", "Show tokens, cost and time"),
     "context": ChatCommand("", "Show what fills the model's context"),
     "tasks": ChatCommand("[stop JOB]", "Look at the model's commands in the background, or stop one"),
@@ -113,6 +134,9 @@ COMMANDS = {
     "mcp": ChatCommand("", "List the MCP servers that the model may use"),
     "fork": ChatCommand("", "Go on with a copy of this session; the session itself stays"),
     "export": ChatCommand("[FILE]", "Write the conversation as Markdown"),
+    "queue": ChatCommand(
+        "[TEXT]", "Send a message once the turn has ended; without a text, take the last back"
+    ),
     "last": ChatCommand("", "Show the last call or thought whole (Ctrl-O)"),
     "edit": ChatCommand("[TEXT]", "Write a message in your editor, and send it"),
     "stop": ChatCommand("", "Stop the model, or your own command (Esc)"),
@@ -121,6 +145,7 @@ COMMANDS = {
 
 KEYS = (
     ("Enter", "send; while the model works: send it along with its next step"),
+    ("Tab", "while the model works: send once its turn has ended"),
     ("Esc, Ctrl-C", "stop the model; Ctrl-C twice leaves"),
     ("Alt-Enter, Ctrl-J", "a new line"),
     ("Shift-Tab", "the next mode: ask, edits, plan"),
@@ -149,6 +174,7 @@ class ChatCommands:
         self._handlers: dict[str, Callable[[str], Awaitable[None]]] = {
             "help": self._help,
             "model": self._model,
+            "effort": self._effort,
             "mode": self._mode,
             "plan": self._plan,
             "accept": self._accept,
@@ -157,6 +183,7 @@ class ChatCommands:
             "rewind": self._rewind,
             "undo": self._undo,
             "compact": self._compact,
+            "rename": self._rename,
             "cost": self._cost,
             "context": self._context,
             "tasks": self._tasks,
@@ -167,6 +194,7 @@ class ChatCommands:
             "tools": self._tools,
             "mcp": self._mcp,
             "export": self._export,
+            "queue": self._queue,
             "last": self._last,
             "edit": self._edit,
             "stop": self._stop,
@@ -215,10 +243,67 @@ class ChatCommands:
 
     async def _model(self, rest: str) -> None:
         session = await self._terminal.get_session()
+        wanted = rest if ":" in rest else await self._choose_model(session, rest)
+        if wanted:
+            self._check_idle()
+            await self._terminal.set_model(wanted)
+            self._view.note(f"The model is {session.run.task.model}.")
+
+    async def _choose_model(self, session: Session, word: str) -> str:
+        """List the models that can be used now, and return the one that the person chooses, or nothing."""
+        names = await self._list_models(session.run.task, word)
+        for number, name in enumerate(names[:_MODELS_SHOWN], 1):
+            self._view.note(f"{number:3}  {escape_one_line(name)}")
+        if len(names) > _MODELS_SHOWN:
+            more = len(names) - _MODELS_SHOWN
+            self._view.note(f"     … {more} more: /model WORD lists those with this word in their names")
+        if not names or self._terminal.is_at_work:
+            self._view.note("/model PROVIDER:NAME takes another one.")
+            return ""
+        answer = await self._terminal.read_answer("Which? (number, PROVIDER:NAME, or nothing)")
+        if answer.isdecimal():
+            return names[int(answer) - 1] if 1 <= int(answer) <= len(names) else ""
+        return answer if ":" in answer else ""
+
+    async def _list_models(self, task: Task, word: str) -> list[str]:
+        """Return the models that can be used now and have a word in their names, own servers first."""
+        from kakite.cli.models import find_models
+
+        self._view.note(f"The model is {task.model}.")
+        own = task.base_url if task.model.startswith("openai:") else None
+        found, silent = await asyncio.to_thread(find_models, None, own or "")
+        for each in silent:
+            self._view.warn(
+                f"{each.provider} at {each.address} did not answer: {escape_one_line(each.reason)}"
+            )
+        found.sort(key=lambda each: each.input_price is not None)
+        return [each.name for each in found if word.lower() in each.name.lower()]
+
+    async def _effort(self, rest: str) -> None:
+        session = await self._terminal.get_session()
         if rest:
             self._check_idle()
-            await self._terminal.set_model(rest)
-        self._view.note(f"The model is {session.run.task.model}.")
+            if rest not in {_PROVIDER_EFFORT, *EFFORTS}:
+                hint = f"the levels are: {', '.join(EFFORTS)}; {_PROVIDER_EFFORT}: as the provider does it"
+                raise UsageError(f"there is no level `{rest}`", hint=hint)
+            await self._terminal.set_effort(None if rest == _PROVIDER_EFFORT else cast("Effort", rest))
+        level = session.run.task.effort
+        self._view.note(f"The effort is {level}." if level else "The effort is what the provider chooses.")
+
+    async def _rename(self, rest: str) -> None:
+        session = await self._terminal.get_session()
+        if rest:
+            session.rename(rest)
+        title = session.run.title
+        self._view.note(
+            f"The session is called: {escape_one_line(title)}" if title else "It has no title yet."
+        )
+
+    async def _queue(self, rest: str) -> None:
+        if rest:
+            await self._terminal.queue(rest)
+        else:
+            self._terminal.take_back_queued()
 
     async def _mode(self, rest: str) -> None:
         session = await self._terminal.get_session()

@@ -123,20 +123,22 @@ def lock_session(record: RunFolder) -> Generator[None]:
 
 
 def find_one(session_id: str) -> RunFolder:
-    """Return the record of a session by its id, or by how only this one begins.
+    """Return the record of a session by its id, by how only this one begins, or by the title it was given.
 
     Raises:
         RunStoreError: there is none, or several begin so.
         UsageError: it is a run, which has a repository of its own.
     """
     from kakite.agent.run.store import RunStore, RunStoreError
+    from kakite.cli.session_setup import list_sessions
     from kakite.workspace import ensure_state_folder
 
     records = RunStore(ensure_state_folder(os.environ)).list_runs()
     found = [each for each in records if session_id and each.id.startswith(session_id)]
+    found = found or [each for each, run in list_sessions() if run.named and run.title == session_id]
     exact = [each for each in found if each.id == session_id]
     if len(exact or found) != 1:
-        told = f"{len(found)} sessions begin with" if found else "there is no session"
+        told = f"{len(found)} sessions begin with or are called" if found else "there is no session"
         raise RunStoreError(f"{told} `{session_id}`", hint=_LIST_HINT, code="run_unknown")
     record = (exact or found)[0]
     if record.load().task.workspace == "clone":

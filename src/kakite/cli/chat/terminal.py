@@ -19,7 +19,7 @@ from kakite.agent.async_context import ContextHolder
 from kakite.cli.chat.slash_commands import COMMANDS, ChatCommands
 from kakite.cli.chat.view import ChatView, TerminalConsole
 from kakite.cli.exit_codes import run_until_signal
-from kakite.errors import KakiteError
+from kakite.errors import KakiteError, UsageError
 from kakite.workspace import ensure_state_folder
 
 if TYPE_CHECKING:
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from kakite.agent.run.store import RunFolder
     from kakite.agent.session.person_questions import PersonQuestion
     from kakite.agent.session.prepared import PreparedSession
-    from kakite.agent.session.session import Session, SessionMode
+    from kakite.agent.session.session import Session, SessionMode, TurnResult
     from kakite.agent.session.session_context import SessionContext
     from kakite.cli.chat.line_input import LineInput
     from kakite.cli.chat.view import Notification
     from kakite.host import ApprovalRequest, ApprovalResponse, Approver
     from kakite.host.policy.rules import SavedRule
     from kakite.models.messages import UserMessage
+    from kakite.models.model import Effort
 
 
 class SessionSource(Protocol):
@@ -73,6 +74,8 @@ LEAVE_WITHIN = 2.0
 ASKED_HINT = "Type a number, or your own answer · Esc gives none"
 ANSWER_AFTER = 0.3
 """Seconds that a question stands before a line answers it: what one was typing just then answers nothing."""
+ANSWER_AFTER_WITHDRAWN = 1.0
+"""The same, if the question before was withdrawn just then: somebody may still be answering that one."""
 MAIL_PAUSE = 30.0
 """Seconds until a message of the page that could not be taken is tried again."""
 _MODES = ("ask", "edits", "plan")
@@ -168,6 +171,8 @@ class ChatTerminal:
         """The person's own command, while it runs."""
         self._sent: list[_SentMessage] = []
         """The messages that no request has carried; those before the session is ready become one."""
+        self._queued = self.view.queued
+        """The messages for turns after the one that runs; the view shows them."""
         self._no_mail_until = 0.0
         self._may_do_all = False
         """Whether the person has named the mode ``all`` in this session."""
@@ -175,6 +180,8 @@ class ChatTerminal:
         """What own commands said, for the model with the next message."""
         self._question: _OpenQuestion | None = None
         self._asking = asyncio.Lock()
+        self._withdrawn = -ANSWER_AFTER_WITHDRAWN
+        """When a question was withdrawn last, by the loop's clock."""
         self._asked: _OpenPersonQuestion | None = None
         """What the model itself wants to know."""
         self._leave_pressed = -LEAVE_WITHIN
@@ -355,6 +362,11 @@ class ChatTerminal:
         return self._turn is not None and not self._turn.done()
 
     @property
+    def has_waiting(self) -> bool:
+        """Whether a message waits for the model, or for its next turn."""
+        return bool(self.view.waiting or self._queued)
+
+    @property
     def is_running(self) -> bool:
         """Whether something is at work that Esc stops."""
         return self.is_at_work or self._own is not None
@@ -428,7 +440,8 @@ class ChatTerminal:
     async def send(self, text: str) -> None:
         """Send a message: it begins a turn, or steers the one that runs."""
         prepared = await self._get_prepared()
-        message, problems = await asyncio.to_thread(prepared.context.read_message, text)
+        images = self._input.find_images(text)
+        message, problems = await asyncio.to_thread(prepared.context.read_message, text, images)
         for problem in problems:
             self.view.warn(str(problem))
         outputs = tuple(self._own_outputs)
@@ -452,7 +465,7 @@ class ChatTerminal:
             session = await self.get_session()
         except KakiteError as error:
             self._show_error(error)
-            self._take_back(self._sent)
+            self._take_back_all()
             return
         message = _join_messages(*(each.message for each in self._sent))
         self._sent.clear()
@@ -472,8 +485,69 @@ class ChatTerminal:
             self.add_draft("\n".join(each.typed for each in taken))
 
     def take_back_last(self) -> None:
-        """Put the last message that waits for the model back into the line."""
-        self._take_back(self._sent[-1:])
+        """Put the last message that waits for the model, or for its next turn, back into the line."""
+        if self._queued:
+            self.take_back_queued()
+        else:
+            self._take_back(self._sent[-1:])
+
+    def _take_back_all(self) -> None:
+        """Put all messages that the model has not got back into the line, in their order."""
+        while self._queued:
+            self.take_back_queued()
+        self._take_back(self._sent)
+
+    # Messages for the next turn.
+
+    def queue_line(self, text: str) -> None:
+        """Send a line once the turn that runs has ended."""
+        self._start(self._queue_line(text))
+
+    async def _queue_line(self, text: str) -> None:
+        try:
+            await self.queue(text)
+        except KakiteError as error:
+            self._show_error(error)
+            self.add_draft(text)
+
+    async def queue(self, text: str) -> None:
+        """Send a message once the turn that runs has ended; without one, send it now.
+
+        Raises:
+            UsageError: it is no message for the model.
+        """
+        if text.startswith("!") or (text.startswith("/") and not await self._is_own(text)):
+            raise UsageError("only messages for the model can wait for its next turn")
+        if self.is_at_work:
+            self._queued.append(text)
+            if self._plain:
+                self.view.note("It waits for the next turn. /queue takes it back.")
+            self._input.refresh()
+        else:
+            self._echo(text)
+            await self.send(text)
+
+    def take_back_queued(self) -> None:
+        """Put the last message that waits for the next turn back into the line.
+
+        Raises:
+            UsageError: none waits.
+        """
+        if not self._queued:
+            raise UsageError("no message waits for the next turn", hint="/queue TEXT lets one wait")
+        self.add_draft(self._queued.pop())
+        self._input.refresh()
+
+    async def _send_queued(self) -> None:
+        """Begin the next turn with the message that waits longest, unless another has begun."""
+        if self._queued and not self.is_at_work and not self.leaving:
+            text = self._queued.pop(0)
+            self._echo(text)
+            try:
+                await self.send(text)
+            except KakiteError as error:
+                self._show_error(error)
+                self.add_draft(text)
 
     def add_draft(self, text: str) -> None:
         """Put a text into the line, to be changed and sent."""
@@ -485,10 +559,12 @@ class ChatTerminal:
                 each.interrupts_draft = True
         self._input.add_draft(text)
 
-    async def _finish_turn(self, turn: Coroutine[object, object, object]) -> None:
-        """Wait for the end of a turn, and say what went wrong."""
+    async def _finish_turn(self, turn: Coroutine[object, object, TurnResult | None]) -> None:
+        """Wait for the end of a turn, and say what went wrong; the next begins with what waits for it."""
+        goes_on = False
         try:
-            await turn
+            result = await turn
+            goes_on = bool(self._queued) and (result is None or result.reason == "answered")
         except KakiteError as error:  # the end of the turn has said what
             if error.hint:
                 self.view.note(error.hint)
@@ -499,7 +575,11 @@ class ChatTerminal:
             self._sent.clear()
             self.view.waiting.clear()
             self._input.refresh()
-            self.view.ring(self._source.notify, "the turn has ended")
+            if goes_on:
+                self._start(self._send_queued())
+            else:
+                self._take_back_all()
+                self.view.ring(self._source.notify, "the turn has ended")
 
     def tell_later(self, text: str) -> None:
         """Give the model a text with the person's next message."""
@@ -558,10 +638,23 @@ class ChatTerminal:
         base_url, model = await asyncio.to_thread(open_other_model, session.run.task, name)
         session.set_model(name, base_url, model)
 
+    async def set_effort(self, effort: Effort | None) -> None:
+        """Let the model think so much; None: as its provider does it by itself."""
+        from kakite.cli.session_setup import open_other_model
+
+        session = await self.get_session()
+        task = replace(session.run.task, effort=effort)
+        _, model = await asyncio.to_thread(open_other_model, task, task.model)
+        session.set_effort(effort, model)
+
     # Questions.
 
     async def ask(self, question: ApprovalRequest) -> ApprovalResponse:
-        """Ask the person about a call. A PersonApprover."""
+        """Ask the person about a call. A PersonApprover. One question is asked at a time."""
+        async with self._asking:
+            return await self._ask(question)
+
+    async def _ask(self, question: ApprovalRequest) -> ApprovalResponse:
         from kakite.cli.chat.questions import render_question
 
         self.view.show_question(question.call.id, render_question(question, self.view.console.width))
@@ -570,7 +663,7 @@ class ChatTerminal:
             request=question, answer=loop.create_future(), interrupts_draft=self._input.has_draft
         )
         self.view.ring(self._source.notify, "a question waits")
-        showing = loop.call_later(0 if self._plain else ANSWER_AFTER, self._show_choices, asked)
+        showing = loop.call_later(self._get_answer_delay(), self._show_choices, asked)
         try:
             return await asked.answer
         finally:
@@ -591,14 +684,32 @@ class ChatTerminal:
         asked = self._asked = _OpenPersonQuestion(
             question=question, answer=loop.create_future(), interrupts_draft=self._input.has_draft
         )
-        showing = loop.call_later(0 if self._plain else ANSWER_AFTER, self._show_hint, asked)
+        showing = loop.call_later(self._get_answer_delay(), self._show_hint, asked)
         self.view.ring(self._source.notify, "a question waits")
         try:
             return await asked.answer
+        except asyncio.CancelledError:
+            self._on_withdrawn(asked)
+            raise
         finally:
             showing.cancel()
             self._asked = None
             self._input.refresh()
+
+    def _on_withdrawn(self, asked: _OpenPersonQuestion) -> None:
+        """Clear the line that was begun as the answer of a question: it must not answer the next one."""
+        if self.leaving:
+            return
+        self._withdrawn = asyncio.get_running_loop().time()
+        self.view.note("No answer is needed any more.")
+        if asked.can_be_answered:
+            self._input.clear_draft()
+
+    def _get_answer_delay(self) -> float:
+        """Return the seconds until a question that comes now can be answered."""
+        if asyncio.get_running_loop().time() - self._withdrawn < ANSWER_AFTER_WITHDRAWN:
+            return ANSWER_AFTER_WITHDRAWN
+        return 0 if self._plain else ANSWER_AFTER
 
     def _answer_person(self, typed: str | None) -> None:
         """Answer the model's question: by a number, or in other words; None gives no answer."""
@@ -684,12 +795,12 @@ class ChatTerminal:
         elif self._own is not None:
             self._own.cancel()
         elif self.session is not None and self.session.is_running:
-            self._take_back(self._sent)
+            self._take_back_all()
             self.session.interrupt()
         elif self.is_at_work and self._turn is not None:  # it waits for the session
             self._turn.cancel()
             self.view.warn("Your message was not sent.")
-            self._take_back(self._sent)
+            self._take_back_all()
 
     def on_interrupt(self) -> None:
         """Stop what is at work; without that, leave at the second time."""

@@ -109,13 +109,20 @@ class Thought:
 
 @dataclass(slots=True)
 class _Escaped:
-    """Something with text from elsewhere. Markdown can name characters that its source does not have."""
+    """Something with text from elsewhere. Markdown can name characters that its source does not have.
+
+    The empty rows that Markdown has around lists and tables go: who prints a block leaves one below it.
+    """
 
     content: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for segment in console.render(self.content, options):
-            yield segment if segment.control else Segment(escape_control(segment.text), segment.style)
+        rows = console.render_lines(self.content, options, pad=False)
+        shown = [at for at, row in enumerate(rows) if any(segment.text.strip() for segment in row)]
+        for row in rows[shown[0] : shown[-1] + 1] if shown else ():
+            for segment in row:
+                yield segment if segment.control else Segment(escape_control(segment.text), segment.style)
+            yield Segment.line()
 
 
 @dataclass(kw_only=True)
@@ -140,6 +147,8 @@ class ChatView:
     """Results and thoughts so far, for who wants to see one whole."""
     waiting: deque[str] = field(default_factory=deque[str])
     """Messages of the person that the model has not got yet."""
+    queued: list[str] = field(default_factory=list[str])
+    """Messages of the person for turns after the one that runs."""
     _asked: set[str] = field(default_factory=set[str])
     """The calls whose question has shown what they change."""
     _text: MarkdownStream = field(default_factory=MarkdownStream)
@@ -148,6 +157,8 @@ class ChatView:
     _streamed: bool = False
     _has_gap: bool = False
     """Whether the last line that was shown is empty."""
+    _follows_result: bool = False
+    """Whether the last line that was shown tells what a call came to."""
     _thought: str = ""
     """What the model thinks now."""
 
@@ -164,7 +175,7 @@ class ChatView:
                 self._show_result(event)
             case events.TurnEnded():
                 self._end_turn(event)
-            case events.ToolCallEvent() | events.ToolCallOutput():
+            case events.ToolCallEvent() | events.ToolCallStarted() | events.ToolCallOutput():
                 self._show_call(event)
             case events.PreparationStarted(what=what):
                 self.begin(_PREPARING.get(what, what))
@@ -269,6 +280,8 @@ class ChatView:
 
     def show_markdown(self, text: str) -> None:
         """Show a text of the model."""
+        if self._follows_result:
+            self._print_gap()
         if self.plain:
             self._print(Text(escape_control(text)))
             return
@@ -322,6 +335,8 @@ class ChatView:
         lines = _get_last_rows(self._text.pending or self._thought, room)
         for message in list(self.waiting)[:WAITING_MESSAGES]:
             lines.append(_cut(f"… waits: {escape_one_line(message)}", room))
+        for message in self.queued[:WAITING_MESSAGES]:
+            lines.append(_cut(f"↳ next turn: {escape_one_line(message)}", room))
         if self.doing and doing:
             seconds = int(time.monotonic() - self.since)
             took = f"  {seconds} s" if seconds else ""
@@ -359,6 +374,7 @@ class ChatView:
         # In plain mode the terminal itself breaks lines: a reader of screens then knows one from two.
         self.console.print(content, soft_wrap=self.plain)
         self._has_gap = isinstance(content, Text) and not content.plain
+        self._follows_result = False
 
     def _print_gap(self) -> None:
         """Leave a line empty, unless the last one is."""
@@ -411,9 +427,14 @@ class ChatView:
             self.show_markdown(text)
         self.doing = ""
 
-    def _show_call(self, event: events.ToolCallEvent | events.ToolCallOutput) -> None:
+    def _show_call(
+        self, event: events.ToolCallEvent | events.ToolCallStarted | events.ToolCallOutput
+    ) -> None:
         if isinstance(event, events.ToolCallOutput):
             self._output = event.text
+            return
+        if isinstance(event, events.ToolCallStarted):
+            self.since = time.monotonic()  # a question about the call may have waited
             return
         self.begin(describe_call(event))
         if self.plain:
@@ -470,6 +491,7 @@ class ChatView:
             self._show_excerpt(event.text)
         for diagnostic in event.diagnostics:
             self._show_excerpt(diagnostic)
+        self._follows_result = not self.plain
 
     def _show_excerpt(self, text: str) -> None:
         lines = escape_control(_format_output(text)).splitlines()

@@ -17,16 +17,13 @@ log = logging.getLogger(__name__)
 
 MAX_QUESTIONS = 20
 """How often one sandbox asks, so that no program floods the person."""
-_PAUSE = 2.0
-"""Seconds after a question that was withdrawn: who was about to answer it must not answer the next one."""
 
 
 class HostQuestions:
     """The answers about hosts, for as long as the sandbox is there. One question is asked at a time."""
 
-    def __init__(self, ask: AskHost, *, pause: float = _PAUSE) -> None:
+    def __init__(self, ask: AskHost) -> None:
         self._ask = ask
-        self._pause = pause
         self._one = asyncio.Lock()
         self._left = MAX_QUESTIONS
         self._answers: dict[Target, bool] = {}
@@ -71,9 +68,6 @@ class HostQuestions:
         async with self._one:
             try:
                 answer = await self._ask(str(target))
-            except asyncio.CancelledError:
-                await asyncio.sleep(self._pause)
-                raise
             except Exception as error:  # noqa: BLE001 - the program is refused then, as without an answer
                 log.warning("the person could not be asked about a host: %s", type(error).__name__)
                 return

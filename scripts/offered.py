@@ -34,7 +34,7 @@ _SERVERS: Mapping[str, str] = {
 _COPIES = {
     "agent/toolsets/external.py",
     "host/convert.py",
-    "host/operations.py",
+    "host/resources_and_prompts.py",
     "host/tool_search.py",
     "debate/mcp/descriptions.py",
 }

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
 from tests.bounds import WITHIN
 
-from kakite.serve.convert import to_mcp_result
+from kakite.serve.to_mcp import to_mcp_result
 from kakite.tools import ToolResult
 
 pytestmark = pytest.mark.anyio

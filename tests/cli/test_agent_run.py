@@ -22,6 +22,7 @@ from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import argv, environment, kakite, skip_without, start_at_terminal
 from tests.engines import Engine
+from tests.forking import popen
 from tests.git_server import git_server
 from tests.repositories import commit_file, git, make_remote
 
@@ -870,7 +871,7 @@ class _Terminal:
 
 
 def _start(arguments: list[str], home: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return popen(
         argv(*arguments),
         env=environment(home),
         cwd=home,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import lanes
-from tests.engines import BASE, Engine, build_image, docker_engine, podman_engine
+from tests.engines import Engine, docker_engine, load_base_image, podman_engine
 from tests.skips import watcher
 
 PROOF = bool(os.environ.get("KAKITE_PROOF"))
@@ -131,9 +131,9 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
 
 @pytest.fixture(scope="session")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Generator[Engine]:
-    """A real Docker engine with Kakite's base image, really built: not tried by each test anew."""
+    """A real Docker engine with Kakite's base image, really built, once for all tests."""
     with _tried_twice("Docker") as running, docker_engine() as engine:
-        build_image(engine, "base", BASE, tmp_path_factory.mktemp("person"))
+        load_base_image(engine, tmp_path_factory.mktemp("person"))
         running()
         yield engine
 

@@ -88,8 +88,9 @@ def state_files(home: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["openai:scripted", "anthropic:scripted"])
-@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+@pytest.mark.parametrize(
+    ("model", "stream"), [("openai:scripted", "--stream"), ("anthropic:scripted", "--no-stream")]
+)
 def test_a_task_becomes_a_pushed_branch(model: str, stream: str, remote: Path, home: Path) -> None:
     main = git(remote, "rev-parse", "main")
     keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}

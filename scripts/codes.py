@@ -8,6 +8,7 @@ and through parameters to everything that is ever passed to them. So a code need
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -278,6 +279,16 @@ _FOREIGN = (
 
 def codes(*sources: Path) -> Mapping[str, str]:
     """Return every code that files below folders make, with the first place of each as ``file:line``."""
+    was_on = gc.isenabled()
+    gc.disable()  # the trees are millions of objects that stay: to look through them doubles the time
+    try:
+        return _find(sources)
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _find(sources: Iterable[Path]) -> Mapping[str, str]:
     modules = [
         _Module(name, ast.parse(file.read_text(encoding="utf-8")))
         for source in sources

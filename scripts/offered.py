@@ -33,8 +33,8 @@ _SERVERS: Mapping[str, str] = {
 """Who offers the tools that a part of the package has as constants."""
 _COPIES = {
     "agent/toolsets/external.py",
-    "host/convert.py",
-    "host/operations.py",
+    "host/from_mcp.py",
+    "host/resources_and_prompts.py",
     "host/tool_search.py",
     "debate/mcp/descriptions.py",
 }

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import lanes
-from tests.engines import BASE, Engine, build_image, docker_engine, podman_engine
+from tests.engines import Engine, docker_engine, load_base_image, podman_engine
 from tests.skips import watcher
 
 PROOF = bool(os.environ.get("KAKITE_PROOF"))
@@ -86,9 +86,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def _is_for_temporal(item: pytest.Item) -> bool:
+    """Return whether a parameter names the engine: such a test asks for its server as it runs."""
+    called = getattr(item, "callspec", None)
+    return called is not None and any(value == "temporal" for value in called.params.values())
+
+
 @pytest.hookimpl(tryfirst=True)  # what shares the tests out reads the groups in this same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all that needs an engine in one of the processes that share the tests: it is started once."""
+    """Keep all that needs an engine, or Temporal, in one of the processes that share the tests.
+
+    It is started once then.
+    """
     for item in items:
         fixtures = set(item.fixturenames) if isinstance(item, pytest.Function) else set[str]()
         for fixture in fixtures & _MARKS.keys():
@@ -99,6 +108,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("engines"))
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(_FIRST))
+        elif "temporal_server" in fixtures or _is_for_temporal(item):
+            item.add_marker(pytest.mark.xdist_group("temporal"))
 
 
 @pytest.fixture
@@ -131,9 +142,9 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
 
 @pytest.fixture(scope="session")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Generator[Engine]:
-    """A real Docker engine with Kakite's base image, really built: not tried by each test anew."""
+    """A real Docker engine with Kakite's base image, really built, once for all tests."""
     with _tried_twice("Docker") as running, docker_engine() as engine:
-        build_image(engine, "base", BASE, tmp_path_factory.mktemp("person"))
+        load_base_image(engine, tmp_path_factory.mktemp("person"))
         running()
         yield engine
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -216,6 +217,39 @@ def build_image(engine: Engine, name: str, base: str, home: Path) -> str:
     return done.stdout.strip()
 
 
+def find_archive() -> Path:
+    """Return where the base image is kept that is built of exactly these sources; it need not be there."""
+    digest = hashlib.sha256(base_system().stat().st_mtime_ns.to_bytes(8))
+    sources = [
+        *(ROOT / "src").rglob("*"),
+        *(ROOT / "docker" / "sandbox").rglob("*"),
+        ROOT / "requirements.lock",
+    ]
+    for file in sorted(sources):
+        if file.is_file() and "__pycache__" not in file.parts:
+            digest.update(f"{file.relative_to(ROOT)}\0{file.stat().st_size}\0".encode() + file.read_bytes())
+    return CACHE / f"base-{digest.hexdigest()[:16]}.tar"
+
+
+def keep_image(engine: Engine, image: str) -> None:
+    """Let the tests load an image that was just built, in place of the one that was kept before."""
+    for old in CACHE.glob("base-*.tar"):
+        old.unlink()
+    archive = find_archive()
+    part = archive.with_suffix(".part")
+    engine("save", "--output", str(part), image)
+    part.rename(archive)
+
+
+def load_base_image(engine: Engine, home: Path) -> None:
+    """Load the image that ``python -m tests.engines`` built of these sources; where it did not, build it."""
+    archive = find_archive()
+    if archive.exists():
+        engine("load", "--input", str(archive))
+    else:
+        build_image(engine, "base", BASE, home)
+
+
 def import_tiny_image(engine: Engine, name: str, folder: Path, programs: tuple[str, ...]) -> str:
     """Make an image of these programs of this machine and nothing else: no Debian, no Python, no git.
 
@@ -241,7 +275,7 @@ def import_tiny_image(engine: Engine, name: str, folder: Path, programs: tuple[s
 
 
 if __name__ == "__main__":
-    # What `.ci/run` does first: the base system is made before any test runs, and a cause is told plainly.
+    # What `.ci/run` does first: the image is built before any test runs, once, and a cause is told plainly.
     began = time.monotonic()
     try:
         with docker_engine() as engine, tempfile.TemporaryDirectory() as home:
@@ -251,6 +285,7 @@ if __name__ == "__main__":
             )
             image = build_image(engine, "base", BASE, Path(home))
             told = f"Docker {version} on {driver}: {image} built after {time.monotonic() - began:.0f} s\n"
+            keep_image(engine, image)
     except pytest.skip.Exception as absent:
         told = f"NO TEST OF CONTAINERS RUNS: {absent}\n"
     sys.stdout.write(told)

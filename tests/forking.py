@@ -25,7 +25,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+COMMAND = [sys.executable, "-m", "kakite"]
+"""What starts the program."""
 PROCESSES = multiprocessing.get_context("forkserver")
+_LINE = 2**26  # bytes, that a line may have
 _STARTED_WITH = ("PYTHON", "LANG", "LC_", "COVERAGE")
 """Variables that Python reads when it starts, or that measure it."""
 _OURS = {"LANG": "C.UTF-8"} | {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
@@ -168,6 +171,68 @@ class Program:
         self.send_signal(signal.SIGKILL)
 
 
+class _ForkedPopen(subprocess.Popen[Any]):
+    """A forked program: all that ``subprocess.Popen`` has."""
+
+    _forked: BaseProcess
+
+    def _execute_child(self, args: Sequence[str], *how: Any) -> None:
+        pipes = how[9:15]
+        given = (pipes[0], pipes[3], pipes[5])
+        streams = [Descriptor(own if inner < 0 else inner) for own, inner in enumerate(given)]
+        environ = os.environ if how[5] is None else how[5]
+        self._forked = start_kakite(
+            args[len(COMMAND) :],
+            environ,
+            Path(how[4] or "."),
+            (streams[0], streams[1], streams[2]),
+            session=how[20],
+        )
+        self.pid = Program(self._forked).pid
+        self._child_created = True  # as the base does: its end is waited for
+        self._close_pipe_fds(*pipes)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+
+    def _internal_poll(self, *_: Any, **_more: Any) -> int | None:
+        self.returncode = self._forked.exitcode
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        self._forked.join(timeout)
+        if self._internal_poll() is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return self.returncode
+
+
+def popen(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, **how: Any
+) -> subprocess.Popen[Any]:
+    """Start a program as ``subprocess.Popen`` does; Kakite is forked where that makes no difference."""
+    is_ours = [*command[: len(COMMAND)]] == COMMAND and can_fork(os.environ if env is None else env)
+    return (_ForkedPopen if is_ours else subprocess.Popen)(command, env=env, **how)
+
+
+def run(
+    command: Sequence[str],
+    *,
+    timeout: float,
+    given: bytes | str | None = None,
+    check: bool = False,
+    **how: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """Run a program to its end, and take what it writes; it is ``given`` its input."""
+    stdin = subprocess.DEVNULL if given is None else subprocess.PIPE
+    with popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how) as program:
+        try:
+            out, err = program.communicate(given, timeout)
+        except BaseException:
+            program.kill()
+            raise
+    done = subprocess.CompletedProcess(program.args, program.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
 class AsyncProgram:
     """A forked program whose output is read while it runs: as much of asyncio's ``Process`` as tests need."""
 
@@ -214,7 +279,7 @@ async def open_kakite(
     theirs: list[int] = []
     for _ in range(2):
         reading, writing = os.pipe()
-        reader = asyncio.StreamReader()
+        reader = asyncio.StreamReader(limit=_LINE)
         await loop.connect_read_pipe(
             lambda reader=reader: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb")
         )

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from figures import Figure, write
 
-from kakite.models.providers import count_tokens
+from kakite.models.tokens import count_tokens
 
 WITHIN = 60.0
 MINI = Path(__file__).with_name("mini_tokens.py")

@@ -174,8 +174,8 @@ async def worked(told):
     from dataclasses import replace
 
     from kakite.agent.forges.labels import LabelConfig
-    from kakite.agent.git.checkpoints import AutoCheckpoint
     from kakite.agent.git.mirror import Mirror
+    from kakite.agent.git.remote_checkpoints import AutoCheckpoint
     from kakite.agent.git.worktree import Worktree
     from kakite.agent.issues.activities import ForgeActivities
     from kakite.agent.worker.activities import open_activities

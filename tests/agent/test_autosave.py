@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from kakite.agent.git.checkpoints import AutoCheckpoint, CheckpointRefs, SavedWork
 from kakite.agent.git.mirror import GitError
+from kakite.agent.git.remote_checkpoints import AutoCheckpoint, CheckpointRefs, SavedWork
 from kakite.agent.git.worktree import TreeSnapshot, Worktree
 from kakite.sandbox import SandboxError
 

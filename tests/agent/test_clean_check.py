@@ -25,7 +25,12 @@ from tests.repositories import make_remote
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-FILES = {"a": "1\n", ".gitignore": "ignored/\n*.local\n", "t.py": "from a_module import a\nassert a == 2\n"}
+FILES = {
+    "a": "1\n",
+    ".gitignore": "ignored/\n*.local\n",
+    "t.py": "from a_module import a\nassert a == 2\n",
+    "u.py": "raise SystemExit(1)\n",
+}
 
 FORGERIES = {
     "an ignored module": (
@@ -41,14 +46,14 @@ FORGERIES = {
         'PATH="$HOME/.local/bin:$PATH" checker',
     ),
     "a module in the user's site": (
-        'd=$(python3 -m site --user-site); mkdir -p "$d"; echo a = 2 > "$d/a_module.py"',
-        "python3 t.py",
+        'd=$(python3 -m site --user-site); mkdir -p "$d"; echo a = 2 > "$d/b_module.py"',
+        "python3 -c 'import b_module'",
     ),
     "a sitecustomize": (
         'd=$(python3 -m site --user-site); mkdir -p "$d"; '
-        'printf \'import sys, types\\nm = types.ModuleType("a_module")\\nm.a = 2\\n'
-        'sys.modules["a_module"] = m\\n\' > "$d/usercustomize.py"',
-        "python3 t.py",
+        'printf \'import sys, types\\nsys.modules["c_module"] = types.ModuleType("c_module")\\n\''
+        ' > "$d/usercustomize.py"',
+        "python3 -c 'import c_module'",
     ),
     "a virtual environment": (
         "mkdir -p ~/venv/bin; printf '#!/bin/sh\\n' > ~/venv/bin/python; chmod +x ~/venv/bin/python",
@@ -64,10 +69,11 @@ FORGERIES = {
         "git cat-file -e $(echo planted | git hash-object --stdin)",
     ),
     "a file that git takes for unchanged": (
-        "git update-index --assume-unchanged t.py; echo > t.py",
-        "PYTHONDONTWRITEBYTECODE=1 python3 t.py",
+        "git update-index --assume-unchanged u.py; echo > u.py",
+        "python3 u.py",
     ),
 }
+NONE_HOLDS = 100
 FEW = 5
 """Turns after which it is over: what is not checked is checked once more."""
 BACKGROUND = {
@@ -107,8 +113,9 @@ async def run_checked(
     environ: Mapping[str, str] | None = None,
     max_turns: int = 20,
     setup: bool = False,
+    files: Mapping[str, str] = FILES,
 ) -> RunState:
-    remote = make_remote(place, FILES)
+    remote = make_remote(place, dict(files))
     plan = {"goal": "a is 2", "steps": ["edit"], "title": "Make a 2", "check": check}
     every = ({"say": json.dumps(plan)}, command("echo 2 > a"), *turns, *[DONE] * 12)
     task, parts = parts_of(place, remote, *every, kind=kind, environ=environ, setup=setup)
@@ -127,11 +134,25 @@ def assert_not_checked(run: RunState) -> None:
     assert any(checks[1].commit[:10] in text for text in asked)
 
 
+async def run_forged(place: Path, *ways: str, **more: Any) -> None:
+    """Let a model leave all this behind, of which each would let a check pass: none of it does."""
+    held = [
+        f"if ( {check} ) >&2; then held=$((held + 1)); echo {way!r}; fi"
+        for way, (_, check) in FORGERIES.items()
+        if way in ways
+    ]
+    script = "\n".join(["held=0", *held, f"test $held = {len(ways)} || exit $(({NONE_HOLDS} + held))", ""])
+    plants = "\n".join(FORGERIES[way][0] for way in ways)
+    files = {**FILES, "check.sh": script}
+    run = await run_checked(place, "sh check.sh", command(plants), max_turns=FEW, files=files, **more)
+    assert_not_checked(run)
+    clean = [step for step in run.steps if step.kind == "check"][1]
+    assert clean.exit_code == NONE_HOLDS, run.messages
+
+
 @pytest.mark.usefixtures("bubblewrap")
-@pytest.mark.parametrize("way", FORGERIES)
-async def test_a_check_that_only_a_left_over_lets_pass_has_not_passed(place: Path, way: str) -> None:
-    plant, check = FORGERIES[way]
-    assert_not_checked(await run_checked(place, check, command(plant), max_turns=FEW))
+async def test_a_check_that_only_a_left_over_lets_pass_has_not_passed(place: Path) -> None:
+    await run_forged(place, *FORGERIES)
 
 
 @pytest.mark.usefixtures("bubblewrap")
@@ -140,13 +161,9 @@ async def test_a_process_that_was_left_running_lets_no_check_pass(place: Path) -
     assert_not_checked(await run_checked(place, wait, BACKGROUND, max_turns=FEW))
 
 
-@pytest.mark.parametrize("way", ["an ignored file", "a file in the home"])
-async def test_a_container_is_as_clean(place: Path, docker: Engine, way: str) -> None:
-    plant, check = FORGERIES[way]
+async def test_a_container_is_as_clean(place: Path, docker: Engine) -> None:
     environ = {**os.environ, **docker.environ}
-    assert_not_checked(
-        await run_checked(place, check, command(plant), kind="container", environ=environ, max_turns=FEW)
-    )
+    await run_forged(place, "an ignored file", "a file in the home", kind="container", environ=environ)
 
 
 async def test_without_a_sandbox_the_folder_is_a_new_one(place: Path) -> None:

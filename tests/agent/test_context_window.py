@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from kakite.agent.run import compaction, state_machine
 from kakite.agent.run.compaction import Compactor, RequestOverhead, get_run_window, on_context_overflow
 from kakite.agent.run.state import Conflict, RunState
+from kakite.models.catalog import DEFAULT_CONTEXT_WINDOW, find_context_window
 from kakite.models.messages import Reply, ToolMessage, Usage, UserMessage
-from kakite.models.providers import DEFAULT_CONTEXT_WINDOW, count_tokens, find_context_window
 from kakite.models.scripted_model import Scenario, ScriptedModel
+from kakite.models.tokens import count_tokens
 from kakite.tools.toolset import ToolCall, ToolResult
 from tests.agent.test_state_machine import PLAN, check_wire_order, planned, reply, task
 

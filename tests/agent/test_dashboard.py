@@ -37,6 +37,7 @@ from tests.agent.pages import ASKING, ASKS, KEY, TOKEN, Served, public, served
 from tests.agent.runs import finished_run, task_of
 from tests.bounds import WITHIN
 from tests.cli.program import argv, environment
+from tests.forking import popen
 
 pytestmark = pytest.mark.anyio
 
@@ -426,9 +427,7 @@ def test_the_program_prints_where_to_look_and_ends_by_a_signal(given: str, tmp_p
     run_id = kept(RunStore(state), finished_run()).id
     env = environment(tmp_path, **({"KAKITE_TOKEN": given} if given else {}))
     words = argv("agent", "web", "--http", "127.0.0.1:0")
-    with subprocess.Popen(
-        words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
-    ) as program:
+    with popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as program:
         try:
             assert program.stdout is not None
             printed = program.stdout.readline().strip()

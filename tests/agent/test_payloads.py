@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kakite.agent.git.checkpoints import SavedWork
+from kakite.agent.git.remote_checkpoints import SavedWork
 from kakite.agent.worker.payloads import (
     CallAnswer,
     Empty,

@@ -17,7 +17,6 @@ from kakite.agent.review.findings import (
     Review,
     Suggestion,
     check_findings,
-    replace_lines,
 )
 from kakite.agent.review.prompt import build_review_prompt
 from kakite.agent.review.source import ReviewedChange
@@ -97,6 +96,17 @@ def finding(start: int = 1, end: int = 1, search: str = "", replace: str = "", p
 def only(found: Review) -> CheckedFinding:
     (one,) = found.findings
     return one
+
+
+def replace_lines(text: str, suggestion: Suggestion) -> str:
+    """Return a text with a suggestion applied, as the page of a forge does it: by its lines."""
+    *ended, last = text.split("\n")
+    lines = [*(f"{line}\n" for line in ended), *([last] if last else [])]
+    above, below = lines[: suggestion.start - 1], lines[suggestion.end :]
+    new = [f"{line}\n" for line in suggestion.lines]
+    if new and not lines[suggestion.end - 1].endswith("\n"):
+        new[-1] = new[-1].removesuffix("\n")
+    return "".join([*above, *new, *below])
 
 
 @given(

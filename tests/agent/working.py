@@ -37,8 +37,8 @@ from kakite.durable.client import WorkflowClient
 from kakite.durable.dbos.client import DbosWorkflowClient
 from kakite.durable.dbos.worker import DbosWorkerOptions, run_worker
 from kakite.durable.workflow import ActivityFunction, Json
+from kakite.models.factory import open_model
 from kakite.models.model import Model
-from kakite.models.providers import open_model
 from kakite.redaction import Redaction
 
 HEARTBEAT = 2.0

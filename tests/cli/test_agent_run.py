@@ -22,6 +22,7 @@ from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import argv, environment, kakite, skip_without, start_at_terminal
 from tests.engines import Engine
+from tests.forking import popen
 from tests.git_server import git_server
 from tests.repositories import commit_file, git, make_remote
 
@@ -87,8 +88,9 @@ def state_files(home: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["openai:scripted", "anthropic:scripted"])
-@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+@pytest.mark.parametrize(
+    ("model", "stream"), [("openai:scripted", "--stream"), ("anthropic:scripted", "--no-stream")]
+)
 def test_a_task_becomes_a_pushed_branch(model: str, stream: str, remote: Path, home: Path) -> None:
     main = git(remote, "rev-parse", "main")
     keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
@@ -870,7 +872,7 @@ class _Terminal:
 
 
 def _start(arguments: list[str], home: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return popen(
         argv(*arguments),
         env=environment(home),
         cwd=home,

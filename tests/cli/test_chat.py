@@ -19,6 +19,7 @@ from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server
 from tests.bounds import WITHIN
 from tests.cli.program import Outcome, argv, environment, kakite, skip_without
+from tests.forking import popen
 
 pytestmark = pytest.mark.slow
 
@@ -198,7 +199,7 @@ class Lines:
 def driven(server: ScenarioServer, home: Path, project: Path, *more: str) -> Generator[Lines]:
     words = argv(*arguments(server, "-p", "--input", "jsonl", "--output", "jsonl", *more))
     environ = environment(home, OPENAI_API_KEY=KEY)
-    with subprocess.Popen(
+    with popen(
         words, env=environ, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
     ) as process:
         try:

@@ -27,6 +27,7 @@ from tests.cli.program import TIMEOUT, argv, environment, kakite
 from tests.cli.terminal import Terminal
 from tests.debate.arguing import answer, answered, failure, judging, terms
 from tests.debate.courses import HOSTILE
+from tests.forking import popen, run
 
 pytestmark = pytest.mark.slow
 
@@ -101,12 +102,11 @@ def test_a_budget_ends_it(tmp_path: Path) -> None:
 
 def test_the_question_can_come_from_standard_input(tmp_path: Path) -> None:
     env = settings(tmp_path, codex="agrees", claude="agrees")
-    done = subprocess.run(
+    done = run(
         argv("debate", "-", "--rounds", "1", "--json"),
         env=environment(tmp_path, **env),
         cwd=tmp_path,
-        input="Why?\nIn detail.\n",
-        capture_output=True,
+        given="Why?\nIn detail.\n",
         encoding="utf-8",
         timeout=TIMEOUT,
         check=True,
@@ -163,7 +163,7 @@ def test_a_transcript_that_cannot_be_written_is_known_before_anybody_is_asked(tm
 def test_killed_in_mid_round_it_goes_on_and_no_answer_is_lost_or_asked_again(tmp_path: Path) -> None:
     env = settings(tmp_path, codex="objects", claude="hangs")
     command = argv("debate", "Is it good?", "--json", "--keep")
-    with subprocess.Popen(
+    with popen(
         command, env=environment(tmp_path, **env), cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8"
     ) as program:
         assert program.stdout
@@ -191,7 +191,7 @@ def test_killed_in_mid_round_it_goes_on_and_no_answer_is_lost_or_asked_again(tmp
 def test_two_processes_do_not_hold_one_debate(tmp_path: Path) -> None:
     env = settings(tmp_path, codex="objects", claude="hangs")
     command = argv("debate", "Is it good?", "--json", "--keep")
-    with subprocess.Popen(
+    with popen(
         command, env=environment(tmp_path, **env), cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8"
     ) as program:
         assert program.stdout
@@ -314,7 +314,7 @@ def test_a_terminal_that_closes_ends_it_and_what_was_said_is_kept(kind: str, tmp
 def test_a_signal_that_ends_it_takes_no_transcript(number: signal.Signals, tmp_path: Path) -> None:
     env = settings(tmp_path, codex="objects", claude="hangs")
     command = argv("debate", "Is it good?", "--json", "--transcript", "out")
-    with subprocess.Popen(
+    with popen(
         command, env=environment(tmp_path, **env), cwd=tmp_path, stdout=subprocess.PIPE, encoding="utf-8"
     ) as program:
         assert program.stdout
@@ -349,7 +349,7 @@ def test_ctrl_c_while_the_transcript_is_written_takes_nothing_from_it(tmp_path: 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_who_stops_reading_ends_it_without_a_word(flags: list[str], tmp_path: Path) -> None:
     env = settings(tmp_path, codex="objects", claude="hangs")
-    with subprocess.Popen(
+    with popen(
         argv("debate", "Is it good?", *flags),
         env=environment(tmp_path, **env),
         cwd=tmp_path,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,16 @@ import pytest
 
 from tests.cli.program import Outcome, argv, environment, kakite
 from tests.cli.terminal import Terminal
+from tests.forking import run
 
 
 def edit(*arguments: str, reply: str, folder: Path) -> Outcome:
-    done = subprocess.run(
+    done = run(
         argv("edit", *arguments),
-        input=reply.encode(),
+        given=reply.encode(),
         env=environment(folder.parent),
         cwd=folder,
-        capture_output=True,
         timeout=60,
-        check=False,
     )
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 

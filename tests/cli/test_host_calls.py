@@ -13,6 +13,7 @@ import pytest
 from tests.bounds import WITHIN
 from tests.cli.hosted import SECRET, Hosted, assert_hidden, wait_for
 from tests.cli.program import argv, environment
+from tests.forking import popen, run
 from tests.host.project import tool
 
 
@@ -44,14 +45,11 @@ def ready(project: Hosted) -> Hosted:
 
 @pytest.mark.slow
 def test_the_result_of_a_call_is_its_text_exactly(ready: Hosted) -> None:
-    done = subprocess.run(
+    done = run(
         argv("host", "call", "server", "odd", "--yes"),
         env=environment(ready.home),
         cwd=ready.folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
         timeout=90,
-        check=False,
     )
     assert (done.returncode, done.stdout.decode()) == (0, "a\x1b[31mb\u202ec\r\x07\n語\n")
     outcome = ready.host("call", "server", "tell", "--yes", "--json")
@@ -70,15 +68,13 @@ def test_arguments_arrive_as_they_were_given_also_from_standard_input(ready: Hos
     given = {"a": [1, 2.5, None, {"b": "語\u202e"}], "c": True}
     outcome = ready.host("call", "server", "say", "--yes", "--args", json.dumps(given))
     assert outcome.json == given
-    done = subprocess.run(
+    done = run(
         argv("host", "call", "server", "say", "-y", "--args", "-"),
         env=environment(ready.home),
         cwd=ready.folder,
-        input=json.dumps(given),
-        capture_output=True,
+        given=json.dumps(given),
         encoding="utf-8",
         timeout=60,
-        check=False,
     )
     assert json.loads(done.stdout) == given
 
@@ -181,7 +177,7 @@ def test_interrupted_a_call_ends_at_once_and_leaves_no_process(ready: Hosted) ->
             }
         }
     )
-    running = subprocess.Popen(
+    running = popen(
         argv("host", "call", "server", "wait", "--yes"),
         env=environment(ready.home),
         cwd=ready.folder,
@@ -368,7 +364,7 @@ def test_the_log_of_a_server_is_shown_and_of_all_with_their_names(project: Hoste
 @pytest.mark.parametrize("words", [["logs", "server", "-f"], ["trace", "-f", "--json"]])
 def test_what_is_added_is_followed(words: list[str], project: Hosted) -> None:
     project.write({"server": project.told("server", say="I am here")}, user=True)
-    following = subprocess.Popen(
+    following = popen(
         argv("host", *words),
         env=environment(project.home),
         cwd=project.folder,

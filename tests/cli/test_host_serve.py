@@ -15,11 +15,12 @@ import anyio.lowlevel
 import mcp_types
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
+from tests import mcp_client
 from tests.bounds import WITHIN
 from tests.cli.hosted import Hosted, wait_for
 from tests.cli.program import argv, environment
+from tests.forking import popen
 from tests.host.project import tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -64,7 +65,7 @@ def connect(
     parameters = StdioServerParameters(
         command=command, args=arguments, env=environment(project.home), cwd=project.folder
     )
-    return Client(stdio_client(parameters), mode=mode, elicitation_callback=person, **more)
+    return Client(mcp_client.connect(parameters), mode=mode, elicitation_callback=person, **more)
 
 
 def text(result: Any) -> str:
@@ -318,7 +319,7 @@ async def test_what_a_server_asks_a_model_is_refused(project: Hosted) -> None:
 
 
 def serve(project: Hosted, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    return popen(
         argv("host", "serve", *arguments),
         env=environment(project.home),
         cwd=project.folder,

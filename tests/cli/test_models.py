@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kakite.models.catalog import list_priced_models, suggest_model
-from kakite.models.registry import PROVIDERS
+from kakite.models.providers import PROVIDERS
 from tests.bounds import WITHIN
 from tests.cli.program import kakite
 

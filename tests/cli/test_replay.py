@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from kakite.cli.replay.counts import OUTCOMES, replay_edit
 from kakite.cli.replay.pi import read_pi
 from kakite.cli.replay.unified_hunks import read_hunks
 from tests.cli.program import Outcome, argv, environment, kakite
+from tests.forking import run
 
 Json = dict[str, Any]
 
@@ -314,9 +314,9 @@ def test_a_log_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
 def test_a_file_of_the_commands_name_is_edited_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "replay").write_text("a\n", encoding="utf-8")
     reply = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
-    subprocess.run(
+    run(
         argv("edit", "./replay"),
-        input=reply.encode(),
+        given=reply.encode(),
         env=environment(tmp_path),
         cwd=tmp_path,
         timeout=60,

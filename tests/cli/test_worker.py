@@ -26,6 +26,7 @@ from tests.agent.forges.worlds import WORLDS
 from tests.bounds import WITHIN
 from tests.cli.program import Outcome, argv, environment, kakite
 from tests.cli.terminal import Terminal
+from tests.forking import popen
 from tests.repositories import git, make_remote
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -96,7 +97,7 @@ class Working:
 @contextmanager
 def at_work(place: Path, model: Answering, *more: str, **env: str) -> Generator[Working]:
     settings = ("--model", "openai:scripted", "--base-url", model.url, "--sandbox", "local", "--setup", "off")
-    process = subprocess.Popen(
+    process = popen(
         argv("agent", "worker", *settings, *more),
         env=environment(place / "h", OPENAI_API_KEY="x", **env),
         cwd=place / "h",

@@ -23,8 +23,8 @@ from kakite.collab.shared_text import SharedText, TrackedRange
 from kakite.collab.suggestions.store import Suggestions
 from kakite.edit import Change, ChangeSet
 from kakite.errors import UsageError
+from kakite.models.factory import open_model
 from kakite.models.messages import Reply
-from kakite.models.providers import open_model
 from kakite.models.scripted_model import Scenario, ScriptedModel
 from kakite_testing.fake_providers import serve_scenario
 from tests.bounds import WITHIN

@@ -15,9 +15,12 @@ from typing import Any
 
 import mcp_types
 from mcp import Client, StdioServerParameters
+from mcp.client._transport import Transport
 
 from kakite_testing.fake_clis import build_stub_command
 from tests.bounds import WITHIN
+from tests.forking import popen
+from tests.mcp_client import connect
 
 ERAS = ("legacy", "2026-07-28")
 MARK = "KAKITE_TEST_MARK"
@@ -83,8 +86,15 @@ def argv(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "kakite", "debate", *arguments]
 
 
-def server(home: Path, *arguments: str, sides: str | None = None, **more: str) -> StdioServerParameters:
-    """Return how a client starts the server with two stubs, or the sides that are given."""
+def server(home: Path, *arguments: str, sides: str | None = None, **more: str) -> Transport:
+    """Return a transport to the server with two stubs, or the sides that are given."""
+    return connect(server_parameters(home, *arguments, sides=sides, **more))
+
+
+def server_parameters(
+    home: Path, *arguments: str, sides: str | None = None, **more: str
+) -> StdioServerParameters:
+    """Return how a client starts that server as a program of its own, which ``living`` finds."""
     sides = participants(codex="agrees", claude="objects") if sides is None else sides
     env = environment(home, KAKITE_DEBATE_PARTICIPANTS=sides, **more)
     command, *words = argv("serve", *arguments)
@@ -136,7 +146,7 @@ def listening(
     stderr = home / "stderr"
     with (
         stderr.open("w", encoding="utf-8") as errors,
-        subprocess.Popen(
+        popen(
             argv(*arguments),
             env=environment(home, **(env or {})),
             cwd=home,

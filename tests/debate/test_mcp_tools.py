@@ -33,6 +33,7 @@ from tests.debate.serving import (
     participants,
     read,
     server,
+    server_parameters,
     words_of,
 )
 from tests.debate.test_session import Told
@@ -332,7 +333,9 @@ async def test_twenty_sessions_at_once_each_end_with_their_own_answers(home: Pat
 async def test_killed_in_mid_round_a_kept_debate_goes_on_and_loses_no_answer(home: Path) -> None:
     door = gate(home)
     with anyio.fail_after(180):
-        async with Client(server(home, "--keep", "--hold", "0", sides=slow(door)), mode="legacy") as client:
+        async with Client(
+            server_parameters(home, "--keep", "--hold", "0", sides=slow(door)), mode="legacy"
+        ) as client:
             await call(client, "start_debate", initial_prompt=QUESTION, rounds=1, session="shop")
             process = os.pidfd_open(await anyio.to_thread.run_sync(door.begun))
             while (await call(client, "wait", seconds=1, session="shop"))["waiting_for"] != ["codex"]:

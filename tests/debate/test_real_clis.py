@@ -35,7 +35,7 @@ from tests.clients.model import message, serving
 from tests.clients.test_agents import claude_environment, codex_settings, found, run
 from tests.debate.faulty import failing
 from tests.debate.loopback import Debater
-from tests.debate.serving import MARK, call, listening, living, server, words_of
+from tests.debate.serving import MARK, call, listening, living, server_parameters, words_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("clis")]
 QUESTION = "What becomes of bookshops?"
@@ -123,7 +123,7 @@ async def test_they_debate_through_the_server_and_every_field_is_read(home: Path
     model = Debater()
     with serving(model):
         with anyio.fail_after(240):
-            parameters = server(home, "--hold", "0", sides=sides(model.url))
+            parameters = server_parameters(home, "--hold", "0", sides=sides(model.url))
             async with Client(parameters, mode="legacy") as client:
                 said = await call(client, "start_debate", initial_prompt=QUESTION)
                 while said["status"] == "running":
@@ -419,7 +419,7 @@ async def test_when_it_is_stopped_nothing_of_them_is_left(home: Path) -> None:
 
     with anyio.fail_after(240):
         # A provider that is not there: codex waits for it for ever.
-        parameters = server(home, "--hold", "0", sides=sides("http://127.0.0.1:9"))
+        parameters = server_parameters(home, "--hold", "0", sides=sides("http://127.0.0.1:9"))
         async with Client(parameters, mode="legacy") as client:
             await call(client, "start_debate", initial_prompt=QUESTION)
             while not native():

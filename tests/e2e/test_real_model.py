@@ -16,8 +16,8 @@ import pytest
 from tests.cli.program import argv, environment
 from tests.repositories import git, make_remote
 
+from kakite.models.factory import open_model
 from kakite.models.messages import UserMessage
-from kakite.models.providers import open_model
 from kakite.models.text_tool_calls import TextToolCallModel
 from kakite.tools.toolset import Tool, ToolCall
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tests.bounds import WITHIN
 
+from kakite.models.factory import open_model
 from kakite.models.messages import Reply, UserMessage
 from kakite.models.model import Effort, ModelError
 from kakite.models.options import ModelOptions
-from kakite.models.providers import open_model
 
 pytestmark = pytest.mark.anyio
 

@@ -32,8 +32,8 @@ from tests.bounds import WITHIN
 from tests.lanes import examples
 from typing_extensions import get_type_hints, is_typeddict
 
+from kakite.models.factory import open_model
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, UserMessage
-from kakite.models.providers import open_model
 from kakite.models.scripted_model import ReachedTurn, Scenario, ScriptedTurn
 from kakite.tools.toolset import Tool, ToolCall
 from kakite_testing.fake_providers import ScenarioServer, run_scenario_server

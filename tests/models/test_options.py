@@ -15,10 +15,10 @@ from tests.models import wire
 from tests.models.wire import Answer, Asked, serving
 
 from kakite.models.errors import redact_secrets
+from kakite.models.factory import check_model, open_model
 from kakite.models.messages import UserMessage
 from kakite.models.model import ModelConfigError, ModelError
 from kakite.models.options import ModelOptions, check_body, check_header, choose_options, expand_headers
-from kakite.models.providers import check_model, open_model
 
 KEYS = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
 NAMES = st.sampled_from(["openai", "anthropic", "*"])

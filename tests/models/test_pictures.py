@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from tests.bounds import WITHIN
 
+from kakite.models.factory import open_model
 from kakite.models.messages import Message, Reply, ToolMessage, UserMessage
 from kakite.models.model import ModelError
-from kakite.models.providers import open_model
 from kakite.tools.toolset import Image, ToolCall
 
 pytestmark = pytest.mark.anyio

@@ -14,10 +14,10 @@ import pytest
 from pydantic_ai.providers import infer_provider_class
 from tests.bounds import WITHIN
 
+from kakite.models.factory import open_model
 from kakite.models.messages import UserMessage
 from kakite.models.model import ModelConfigError, ModelError
-from kakite.models.providers import open_model
-from kakite.models.registry import PROVIDERS
+from kakite.models.providers import PROVIDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def refusal(spec: str, *, base_url: str | None = None, **environ: str) -> ModelC
 
 def test_nothing_is_imported_before_a_model_is_opened() -> None:
     code = (
-        "import sys, kakite.models.providers, kakite.models.messages, kakite.models.errors;"
+        "import sys, kakite.models.factory, kakite.models.messages, kakite.models.errors;"
         "heavy = {'pydantic_ai', 'openai', 'anthropic', 'httpx2'};"
         "sys.exit(any(name.split('.')[0] in heavy for name in sys.modules))"
     )

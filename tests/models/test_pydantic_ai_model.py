@@ -22,9 +22,9 @@ from pydantic_ai.models.function import FunctionModel
 from tests.bounds import WITHIN
 
 from kakite.models import errors, pydantic_ai_model
+from kakite.models.factory import open_model
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from kakite.models.model import Model, ModelError, OnText, connect_model
-from kakite.models.providers import open_model
 from kakite.models.scripted_model import ReachedTurn, Scenario, ScriptedTurn
 from kakite.models.text_tool_calls import TextToolCallModel
 from kakite.tools.toolset import ToolCall

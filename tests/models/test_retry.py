@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.bounds import WITHIN
 
 from kakite.models import errors
+from kakite.models.factory import open_model
 from kakite.models.messages import Message, Reply, UserMessage
 from kakite.models.model import ModelError, OnText
-from kakite.models.providers import open_model
 from kakite.models.retry import ModelRetry, RetryingModel
 from kakite.tools.toolset import Tool
 

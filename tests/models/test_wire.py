@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.models import wire
 from tests.models.wire import Answer, Asked, serving
 
+from kakite.models.factory import open_model
 from kakite.models.messages import Reply, ToolMessage, UserMessage
 from kakite.models.model import ModelError
 from kakite.models.options import ModelOptions
-from kakite.models.providers import open_model
 from kakite.tools.toolset import Tool, ToolCall
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("provider_libraries")]

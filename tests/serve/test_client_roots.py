@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -20,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 from tests.bounds import WITHIN
+from tests.forking import COMMAND, run
 from tests.serve.test_server import server, text
 
 from kakite.serve.client_roots import MAX_ROOTS, add_client_roots
@@ -47,10 +46,10 @@ async def connected(
     async def tell(context: Any) -> mcp_types.ListRootsResult:
         return await answering(roots or [])
 
-    named = server(*arguments)
-    named.cwd = folder
+    started = server(*arguments, cwd=folder)
+    asked = tell if roots is not None else None
     with anyio.fail_after(WITHIN):
-        async with Client(named, mode=era, list_roots_callback=tell if roots is not None else None) as client:
+        async with Client(started, mode=era, list_roots_callback=asked) as client:
             yield client
 
 
@@ -158,14 +157,12 @@ async def test_resources_are_those_of_the_roots(era: str, tmp_path: Path) -> Non
 def test_where_no_client_can_name_them_in_time_the_folders_have_to_be_given(
     options: list[str], tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kakite", "serve", *options],
+    done = run(
+        [*COMMAND, "serve", *options],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        input="",
-        capture_output=True,
+        given="",
         encoding="utf-8",
         timeout=WITHIN,
-        check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "--root DIR" in done.stderr
@@ -173,11 +170,10 @@ def test_where_no_client_can_name_them_in_time_the_folders_have_to_be_given(
 
 
 def test_a_configuration_without_folders_names_none(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kakite", "serve", "--print-config", "claude-code"],
+    done = run(
+        [*COMMAND, "serve", "--print-config", "claude-code"],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         cwd=tmp_path,
-        capture_output=True,
         encoding="utf-8",
         timeout=WITHIN,
         check=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from mcp import Client, MCPError
 from mcp.client.extension import advertise
 from tests.bounds import WITHIN
+from tests.forking import COMMAND, AsyncProgram, can_fork, open_kakite
 from tests.serve.test_server import server, text
 from tests.serve.test_streamable_http import serving
 
@@ -49,14 +51,17 @@ FILE = "import os\n\ndef main():\n    value = compute(1)\n    return value\n"
 
 
 @asynccontextmanager
-async def piped(command: Sequence[str]) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def piped(command: Sequence[str]) -> AsyncGenerator[asyncio.subprocess.Process | AsyncProgram]:
     """Start a server whose bytes are to be seen."""
-    started = await asyncio.create_subprocess_exec(
-        *(sys.executable, *command),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=2**24,
-    )
+    if [*command[:2]] == COMMAND[1:] and can_fork(os.environ):
+        started = await open_kakite(command[2:], os.environ, Path.cwd(), is_told=True)
+    else:
+        started = await asyncio.create_subprocess_exec(
+            *(sys.executable, *command),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=2**24,
+        )
     try:
         yield started
     finally:

@@ -26,7 +26,7 @@ from kakite.serve.edit_app import EXTENSION, MIME, URI, render_page
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Frame, Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]  # one browser for all
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; media-src 'self' data:; connect-src 'none'"

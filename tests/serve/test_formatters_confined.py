@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.forking import COMMAND, popen
 
 from kakite.workspace.landlock import get_landlock_version
 
@@ -66,8 +66,8 @@ class House:
         (self.root / "a").write_text("a=1\n", encoding="utf-8")
         env = {"HOME": str(self.home), "PATH": f"{self.home / path}:{os.environ['PATH']}"}
         env |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-        with subprocess.Popen(
-            [sys.executable, "-m", "kakite", "serve", "--root", str(self.root), *options],
+        with popen(
+            [*COMMAND, "serve", "--root", str(self.root), *options],
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

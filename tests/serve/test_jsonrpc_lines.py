@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.bounds import WITHIN
+from tests.forking import COMMAND, popen
 from tests.lanes import examples
 from tests.serve.test_streamable_http import Server, serving
 
@@ -306,13 +307,9 @@ def test_requests_from_a_file_are_answered_into_a_file(tmp_path: Path) -> None:
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _OPENING}) + "\n"
     (tmp_path / "in").write_text(line, encoding="utf-8")
     with (tmp_path / "in").open("rb") as asked, (tmp_path / "out").open("wb") as answered:
-        subprocess.run(
-            [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path)],
-            stdin=asked,
-            stdout=answered,
-            timeout=60,
-            check=True,
-        )
+        command = [*COMMAND, "serve", "--root", str(tmp_path)]
+        with popen(command, stdin=asked, stdout=answered) as program:
+            assert program.wait(WITHIN) == 0
     assert json.loads((tmp_path / "out").read_bytes())["result"]["serverInfo"]["name"] == "kakite"
 
 

@@ -13,6 +13,7 @@ import anyio
 import pytest
 from mcp import Client
 from tests.bounds import WITHIN
+from tests.forking import COMMAND, run
 from tests.serve.test_server import server, text
 
 from kakite.tools.editor.text_editor import COMMANDS
@@ -177,14 +178,7 @@ async def test_a_confined_server_uses_ripgrep_wherever_that_is(
 @needs_landlock
 def test_what_the_kernel_confines_is_told_only_when_asked_for(tmp_path: Path) -> None:
     for options, told in (((), False), (("--landlock",), True)):
-        done = subprocess.run(
-            [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path), *options],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-        )
+        done = run([*COMMAND, "serve", "--root", str(tmp_path), *options], encoding="utf-8", timeout=60)
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.startswith("confined to ") == told
         assert len(done.stderr.splitlines()) == told
@@ -207,12 +201,9 @@ def test_what_the_kernel_confines_is_told_only_when_asked_for(tmp_path: Path) ->
 def test_options_that_make_no_sense_are_wrong_usage_at_once(
     tmp_path: Path, options: list[str], more: list[str]
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path), *options, *more],
+    done = run(
+        [*COMMAND, "serve", "--root", str(tmp_path), *options, *more],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (2, b"")
@@ -222,12 +213,9 @@ def test_options_that_make_no_sense_are_wrong_usage_at_once(
 @pytest.mark.slow
 def test_rules_that_only_deny_are_told_to_be_no_wall(tmp_path: Path) -> None:
     for rules, told in ((["--deny", "rm"], True), (["--deny", "rm", "--allow", "ls"], False)):
-        done = subprocess.run(
-            [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path), "--tools", "shell", *rules],
+        done = run(
+            [*COMMAND, "serve", "--root", str(tmp_path), "--tools", "shell", *rules],
             env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
             timeout=60,
         )
         assert done.returncode == 0
@@ -244,13 +232,8 @@ async def test_commands_of_the_persons_settings_follow_an_edit(tmp_path: Path) -
     own = f"after_edit: {{'*.py': '{ruff} format --no-cache --quiet {{file}}'}}\n"
     (config / "kakite.yaml").write_text(own, encoding="utf-8")
     (root / "kakite.yaml").write_text("after_edit: {'*': 'touch {file}.ran'}\n", encoding="utf-8")
-    variables = {
-        **os.environ,
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "XDG_STATE_HOME": str(tmp_path / "s"),
-    }
-    started = server("--root", str(root))
-    started.env = {**(started.env or {}), **variables}
+    folders = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "s")}
+    started = server("--root", str(root), **folders)
     with anyio.fail_after(WITHIN):
         async with Client(started, mode="auto") as client:
             arguments = {"command": "create", "path": "a.py", "file_text": "x=1\n"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import anyio
@@ -12,17 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
+from mcp.client._transport import Transport
 from tests.bounds import WITHIN
+from tests.forking import COMMAND
+from tests.mcp_client import connect
 
-from kakite.serve.convert import to_mcp_result
+from kakite.serve.to_mcp import to_mcp_result
 from kakite.tools import ToolResult
 
 pytestmark = pytest.mark.anyio
 
 
-def server(*arguments: str) -> StdioServerParameters:
+def server(*arguments: str, cwd: str | Path | None = None, **more: str) -> Transport:
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    return StdioServerParameters(command=sys.executable, args=["-m", "kakite", "serve", *arguments], env=kept)
+    command, *words = (*COMMAND, "serve", *arguments)
+    return connect(StdioServerParameters(command=command, args=words, env=kept | more, cwd=cwd))
 
 
 def text(result: mcp_types.CallToolResult) -> str:

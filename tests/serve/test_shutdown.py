@@ -76,6 +76,12 @@ from kakite.workspace import edit_log, locks
 locks.WAIT = edit_log._WAIT_TO_WRITE = 3600
 main()
 """
+_ANSWERING = """
+from kakite.__main__ import main
+from kakite.serve import jsonrpc_lines
+jsonrpc_lines._ANSWER_TIMEOUT = 3600
+main()
+"""
 
 
 _HOLDING = """
@@ -139,7 +145,8 @@ def test_who_pipes_requests_in_and_closes_reads_every_answer(tmp_path: Path) -> 
     root = tmp_path / "root"
     root.mkdir()
     (root / "x").write_bytes(b"a\n")
-    with client(tmp_path / "state", *SERVE, str(root)) as asking:
+    serve = ("-c", _ANSWERING, *SERVE[2:])  # which would wait for an hour
+    with client(tmp_path / "state", *serve, str(root)) as asking:
         edit(asking, command="str_replace", path="x", old_str="a", new_str="b")
         assert asking.program.stdin is not None
         asking.program.stdin.close()

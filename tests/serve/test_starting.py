@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.forking import COMMAND, run
 from typer.main import get_command
 
 from kakite.cli import serve as command
@@ -124,14 +125,8 @@ def _by_the_library(arguments: list[str]) -> ServeOptions | None:
 
 
 def config(folder: Path, client: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kakite", "serve", "--root", ".", *arguments, "--print-config", client],
-        cwd=folder,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
+    words = ("serve", "--root", ".", *arguments, "--print-config", client)
+    return run([*COMMAND, *words], cwd=folder, encoding="utf-8", timeout=60)
 
 
 @pytest.mark.slow
@@ -301,13 +296,7 @@ def test_what_no_client_can_be_told_is_refused(arguments: tuple[str, ...], tmp_p
     ],
 )
 def test_wrong_arguments_end_with_2_and_say_why(arguments: tuple[str, ...]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kakite", "serve", *arguments],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
+    done = run([*COMMAND, "serve", *arguments], encoding="utf-8", timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.search("error", done.stderr, re.IGNORECASE)
     assert "Traceback" not in done.stderr

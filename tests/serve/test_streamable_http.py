@@ -8,8 +8,7 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.bounds import WITHIN
+from tests.forking import COMMAND, popen, run
 from tests.serve.test_server import text
 
 from kakite.errors import UsageError
@@ -71,7 +71,13 @@ def message(method: str, **params: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(folder: Path, *arguments: str, at: str = "127.0.0.1:0", token: str = "") -> Generator[Server]:
+def serving(
+    folder: Path,
+    *arguments: str,
+    at: str = "127.0.0.1:0",
+    token: str = "",
+    start: Callable[..., subprocess.Popen[str]] = popen,
+) -> Generator[Server]:
     root = folder / "root"
     root.mkdir()
     (root / "x").write_bytes(b"one\n")
@@ -81,12 +87,10 @@ def serving(folder: Path, *arguments: str, at: str = "127.0.0.1:0", token: str =
         "XDG_STATE_HOME": str(folder / "state"),
         **({"KAKITE_TOKEN": token} if token else {}),
     }
-    argv = [sys.executable, "-m", "kakite", "serve", "--root", str(root), "--http", at, *arguments]
+    argv = [*COMMAND, "serve", "--root", str(root), "--http", at, *arguments]
     with (
         (folder / "stderr").open("w", encoding="utf-8") as errors,
-        subprocess.Popen(
-            argv, env=environment, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8"
-        ) as program,
+        start(argv, env=environment, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8") as program,
     ):
         try:
             assert program.stdout is not None
@@ -103,7 +107,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
-    with serving(tmp_path_factory.mktemp("locked"), "--tools", "editor", token=TOKEN) as server:
+    folder = tmp_path_factory.mktemp("locked")
+    # Not forked: a test reads how it was started.
+    with serving(folder, "--tools", "editor", token=TOKEN, start=subprocess.Popen[str]) as server:
         yield server
 
 
@@ -296,8 +302,7 @@ def test_a_server_for_other_machines_makes_a_token_of_its_own(tmp_path: Path) ->
 def test_an_address_in_use_is_told_with_its_code(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = f"127.0.0.1:{taken.getsockname()[1]}"
-        argv = [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path), "--http", at]
-        done = subprocess.run(argv, capture_output=True, encoding="utf-8", timeout=60, check=False)
+        done = run([*COMMAND, "serve", "--root", str(tmp_path), "--http", at], encoding="utf-8", timeout=60)
     assert done.returncode == 3
     assert "listen_failed" in done.stderr
 
@@ -351,12 +356,10 @@ def test_headers_that_no_client_of_ours_sends_are_refused(headers: dict[str, str
 @pytest.mark.slow
 @pytest.mark.parametrize("token", ["abc ", "  ", "\u00fcn\u00ef", b"\xff".decode(errors="surrogateescape")])
 def test_a_token_that_no_client_can_send_is_refused_at_the_start(token: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kakite", "serve", "--root", str(tmp_path), "--http", "127.0.0.1:0"],
+    done = run(
+        [*COMMAND, "serve", "--root", str(tmp_path), "--http", "127.0.0.1:0"],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KAKITE_TOKEN": token},
-        capture_output=True,
         timeout=WITHIN,
-        check=False,
     )
     assert done.returncode == 2
     assert b"KAKITE_TOKEN" in done.stderr

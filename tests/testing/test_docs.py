@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kakite.models import errors
-from kakite.models.registry import PROVIDERS
+from kakite.models.providers import PROVIDERS
 from kakite.models.scripted_model import Scenario
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")

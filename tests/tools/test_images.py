@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from tests.tools.conftest import Desk
 
-from kakite.host.convert import to_result
+from kakite.host.from_mcp import to_result
 from kakite.tools.images import MAX_BYTES
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lanes import examples
 
-from kakite.serve.convert import to_mcp_tool
+from kakite.serve.to_mcp import to_mcp_tool
 from kakite.tools import (
     SETS,
     CommandRules,

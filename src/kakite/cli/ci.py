@@ -164,8 +164,8 @@ def _use_proxy(file: Path) -> None:
         UsageError: a provider's key is in the environment (``key_in_environment``), or there is no proxy.
     """
     from kakite.cli.settings import load_settings
-    from kakite.models.providers import find_key_variable
-    from kakite.models.registry import PROVIDERS
+    from kakite.models.factory import find_key_variable
+    from kakite.models.providers import PROVIDERS
 
     for name in (name for provider in PROVIDERS.values() for name in provider.secret_variables):
         if os.environ.get(name, "").strip():

@@ -166,8 +166,8 @@ def _build_issuer(settings: Settings) -> OidcIssuer | None:
 def _open_assistant(settings: Settings) -> Assistant:
     from kakite.cli.settings import build_all_model_options
     from kakite.collab.assistant.assistant import Assistant
+    from kakite.models.factory import open_model
     from kakite.models.model import ModelConfigError
-    from kakite.models.providers import open_model
 
     if not settings.model:
         return Assistant()

@@ -204,7 +204,7 @@ _DOCUMENTED_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"
 
 
 def _check_models() -> Iterator[Finding]:
-    from kakite.models.registry import PROVIDERS
+    from kakite.models.providers import PROVIDERS
 
     if find_spec("pydantic_ai") is None:
         remedy = get_extra_install_command("agent")

@@ -11,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from kakite.models.catalog import KnownModel
-    from kakite.models.registry import Provider
+    from kakite.models.providers import Provider
 
 _SERVER_TIMEOUT = 3.0  # s
 
@@ -38,7 +38,7 @@ def models(
 ) -> None:
     """List the models that you can use now: of providers whose key is set, and of your own servers."""
     from kakite.cli.console import print_json
-    from kakite.models.registry import check_provider
+    from kakite.models.providers import check_provider
 
     if provider is not None:
         check_provider(provider)
@@ -69,7 +69,7 @@ def find_models(provider: str | None, base_url: str) -> tuple[list[KnownModel], 
         base_url: the person's own server with OpenAI's format; empty: what the environment says.
     """
     from kakite.models.catalog import list_priced_models
-    from kakite.models.registry import PROVIDERS
+    from kakite.models.providers import PROVIDERS
 
     servers = {name: _find_server(each, base_url, os.environ) for name, each in PROVIDERS.items()}
     configured = [

@@ -16,7 +16,6 @@ from kakite.host.audit_log import AuditLog, TracedToolset, annotate
 from kakite.host.config.model import ServerEntry
 from kakite.host.consent.store import ConsentStore
 from kakite.host.host import Host, run_host
-from kakite.host.operations import HostOperations, HostPrompts, HostResources
 from kakite.host.policy.approval import (
     READ_ONLY_RULES,
     ApprovalConfig,
@@ -30,6 +29,7 @@ from kakite.host.policy.approval import (
     build_auto_approve_rules,
 )
 from kakite.host.policy.rules import RuleStore
+from kakite.host.resources_and_prompts import HostOperations, HostPrompts, HostResources
 from kakite.host.server.client_features import Elicitor, HostContext, Sampler
 from kakite.host.tool_names import get_server_prefix
 from kakite.host.tool_search import ToolSearchToolset

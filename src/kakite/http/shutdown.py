@@ -8,7 +8,10 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 SHUTDOWN_TIMEOUT = 1.0
 """Seconds for calls to end in order, once the server has to."""
@@ -16,16 +19,22 @@ SHUTDOWN_TIMEOUT = 1.0
 _THREADS = 64  # calls at once; most of them wait, for a disk or for somebody else's write
 
 
-def set_thread_pool() -> None:
+def set_thread_pool() -> ThreadPoolExecutor:
     """Let so many calls work in threads that some that wait do not keep others from being answered."""
     from concurrent.futures import ThreadPoolExecutor
 
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="call"))
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="call")
+    asyncio.get_running_loop().set_default_executor(pool)
+    return pool
 
 
-async def wait_for_threads(status: int) -> None:
-    """Wait a moment for the calls that still work in threads, then end the process with this status."""
-    ending = asyncio.ensure_future(asyncio.get_running_loop().shutdown_default_executor())
+async def wait_for_threads(pool: ThreadPoolExecutor, status: int) -> None:
+    """Wait a moment for the calls that still work in threads, then end the process with this status.
+
+    Who has something to close after that gets other threads.
+    """
+    set_thread_pool()
+    ending = asyncio.ensure_future(asyncio.to_thread(pool.shutdown))
     _, left = await asyncio.wait({ending}, timeout=SHUTDOWN_TIMEOUT)
     if left:
         end_process(status)

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 _LISTED_AS: Final = {"bedrock": "aws", "openai-responses": "openai", "vertex": "google", "xai": "x-ai"}
 """Providers that the price list calls otherwise."""
 
+DEFAULT_CONTEXT_WINDOW: Final = 128_000
+"""Tokens that a model is taken to be able to take when nobody says how many."""
+_SELF_HOSTED: Final = frozenset({"ollama", "vllm"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownModel:
@@ -39,7 +43,15 @@ def list_priced_models(provider: str) -> list[KnownModel]:
     return sorted(current, key=lambda each: each.name)
 
 
-def find_listed_window(provider: str, name: str) -> int | None:
+def find_context_window(spec: str, *, own_server: bool = False) -> int:
+    """Return how many tokens ``PROVIDER:NAME`` can take, read and written; what is not known is a guess."""
+    provider, _, name = spec.partition(":")
+    if own_server or provider in _SELF_HOSTED:
+        return DEFAULT_CONTEXT_WINDOW
+    return _find_listed_window(provider, name) or DEFAULT_CONTEXT_WINDOW
+
+
+def _find_listed_window(provider: str, name: str) -> int | None:
     """Return the tokens that a model can take, by the list; None: it is not in there, or has none."""
     from genai_prices.data_snapshot import get_snapshot
 

@@ -17,7 +17,7 @@ from pydantic_ai.exceptions import UserError
 
 from kakite.models.model import ModelConfigError
 from kakite.models.options import TEMPERATURE_HINT
-from kakite.models.registry import build_region_error
+from kakite.models.providers import build_region_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic_ai.providers import Provider as ProviderClient
 
     from kakite.models.options import ModelOptions
-    from kakite.models.registry import Provider
+    from kakite.models.providers import Provider
     from kakite.tools.toolset import JsonObject
 
 _RESPONSES_ONLY: Final = re.compile(r"codex|-pro(?:-|$)")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from kakite.http.security import is_same_secret
+from kakite.models.factory import find_address
 from kakite.models.model import ModelConfigError
-from kakite.models.providers import find_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

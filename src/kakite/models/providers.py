@@ -1,311 +1,218 @@
-"""Lists the model providers, finds their keys, and opens their models. Also counts tokens.
-
-Imports no provider and no pydantic-ai until a model is opened.
-"""
+"""The providers that can be named: their keys, addresses and libraries. Imports none of them."""
 
 from __future__ import annotations
 
-import importlib.util
-from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING, Final, cast
-from urllib.parse import urlsplit
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from kakite.installation import get_extra_install_command, get_install_command
-from kakite.models.catalog import find_listed_window
 from kakite.models.model import ModelConfigError
-from kakite.models.options import ModelOptions, choose_options, expand_headers
-from kakite.models.registry import PROVIDERS, Provider, build_region_error, check_provider
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from pydantic_ai.settings import ModelSettings
-    from splintr import AnyTokenizer
-
-    from kakite.models.clients import ProviderAccess
-    from kakite.models.model import Model
+    from collections.abc import Mapping
 
 
-DEFAULT_CONTEXT_WINDOW: Final = 128_000
-"""Tokens that a model is taken to be able to take when nobody says how many."""
-_SELF_HOSTED: Final = frozenset({"ollama", "vllm"})
-_BEARER_LIBRARIES: Final = frozenset({"anthropic", "groq", "openai"})
-"""Those that send the key as `Authorization`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """Somebody who runs language models."""
+
+    name: str
+    variables: tuple[str, ...]
+    """Environment variables for the key. The first one that is set counts."""
+    note: str
+    places: tuple[str, ...] = ()
+    """Environment variables that say where credentials are, or whose. One of them does as well as a key."""
+    more_secrets: tuple[str, ...] = ()
+    """Environment variables with what belongs to a key."""
+    needs_key: bool = True
+    library: str = "openai"
+    """The module that its protocol needs."""
+    package: str = ""
+    """What has that module, as one asks for it, where Kakite's extras do not bring it."""
+    address: str = ""
+    """Where it listens, if nobody says otherwise. Empty: its library knows, or it must be told."""
+    needs_address: bool = False
+    """Whether somebody must say the address: there is none for all."""
+    takes_additions: bool = True
+    """Whether its library sends further headers and fields."""
+    address_variable: str = ""
+    """Environment variable for the address; ``base_url`` goes before it."""
+    flags_failures: bool = False
+    """Whether its format marks a failed tool result by itself."""
+    caches: bool = False
+    """Whether what stays the same between two requests is cached only when the request asks for it."""
+
+    def is_configured(self, environ: Mapping[str, str]) -> bool:
+        """Say whether a model of it could be opened. Looks only whether a variable is there."""
+        if self.needs_key:
+            return any(environ.get(variable) for variable in (*self.variables, *self.places))
+        return bool(self.address or environ.get(self.address_variable))
+
+    @property
+    def secret_variables(self) -> tuple[str, ...]:
+        """The environment variables whose values nobody may see."""
+        return (*self.variables, *self.more_secrets)
 
 
-def count_tokens(text: str) -> int:
-    """Count with OpenAI's newest public vocabulary; others differ by a fifth or so, in any language."""
-    return len(_load_tokenizer().encode(text.encode("utf-8", "replace").decode()))
-
-
-def find_context_window(spec: str, *, own_server: bool = False) -> int:
-    """Return how many tokens ``PROVIDER:NAME`` can take, read and written; what is not known is a guess."""
-    provider, _, name = spec.partition(":")
-    if own_server or provider in _SELF_HOSTED:
-        return DEFAULT_CONTEXT_WINDOW
-    return find_listed_window(provider, name) or DEFAULT_CONTEXT_WINDOW
-
-
-@cache
-def _load_tokenizer() -> AnyTokenizer:
-    # Here, not above: it takes a tenth of a second, and only a run that asks a model needs it.
-    from splintr import Tokenizer
-
-    return Tokenizer.from_pretrained("o200k_base")
-
-
-_PLACEHOLDER_KEY: Final = "no-key-needed"
-"""Sent where the library insists on a key and the server does not."""
-
-
-def open_model(
-    spec: str,
-    *,
-    base_url: str | None = None,
-    environ: Mapping[str, str],
-    timeout: float = 600.0,
-    max_retries: int = 4,
-    max_output_tokens: int | None = None,
-    options: Iterable[ModelOptions] = (),
-) -> Model:
-    """Open the model ``PROVIDER:NAME``. Nothing is sent yet.
-
-    Args:
-        spec: such as ``anthropic:claude-sonnet-5-5`` or ``openai:qwen3-coder``.
-        base_url: the server to talk to instead of the provider's own. A key that the environment holds for
-            the provider is sent there; where it holds none, a server of your own gets a placeholder.
-        environ: where the keys are: the only source of keys there is.
-        timeout: seconds that a provider may be silent; all repetitions together end after three times it.
-        max_retries: how often a request is sent again when a provider is busy or the network failed.
-        max_output_tokens: the most that one reply may be. By default what the model can.
-        options: what is added to the requests, of those whose pattern fits the model.
-
-    Raises:
-        ModelConfigError: what the model needs is missing, or an option is not for it.
-    """
-    provider, name = _parse_spec(spec)
-    _check_library(provider)
-    chosen = choose_options(spec, options)
-    headers, hidden = _check_options(provider, chosen, environ)
-    # Here, not above: it takes the better part of a second, and only a run that asks a model needs it.
-    from kakite.models.clients import ProviderAccess, open_provider_model
-    from kakite.models.pydantic_ai_model import RemoteModel
-
-    access = ProviderAccess(
-        key=_find_key(provider, base_url, environ, headers),
-        address=_find_address(provider, base_url, environ),
-        environ=environ,
-        timeout=timeout,
-        max_retries=max_retries,
-        options=replace(chosen, headers=headers),
+PROVIDERS: Final[Mapping[str, Provider]] = {
+    provider.name: provider
+    for provider in (
+        Provider(
+            name="openai",
+            variables=("OPENAI_API_KEY",),
+            note="OpenAI, or with --base-url any server that speaks its format: Ollama, vLLM, LM Studio",
+            address="https://api.openai.com/v1",
+            address_variable="OPENAI_BASE_URL",
+        ),
+        Provider(
+            name="openai-responses",
+            variables=("OPENAI_API_KEY",),
+            note="OpenAI's Responses API; codex and pro models of `openai` take it by themselves",
+            address="https://api.openai.com/v1",
+            address_variable="OPENAI_BASE_URL",
+        ),
+        Provider(
+            name="anthropic",
+            variables=("ANTHROPIC_API_KEY",),
+            note="Anthropic's Claude models",
+            library="anthropic",
+            address="https://api.anthropic.com",
+            address_variable="ANTHROPIC_BASE_URL",
+            flags_failures=True,
+            caches=True,
+        ),
+        Provider(
+            name="google",
+            variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+            note="Google's Gemini API",
+            library="google.genai",
+            flags_failures=True,
+        ),
+        Provider(
+            name="vertex",
+            variables=(),
+            places=("GOOGLE_CLOUD_PROJECT",),
+            note="Gemini and Claude models on Google Cloud, with its own credentials",
+            library="google.genai",
+            address_variable="GOOGLE_VERTEX_BASE_URL",
+            flags_failures=True,
+            caches=True,
+        ),
+        Provider(
+            name="bedrock",
+            variables=("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"),
+            more_secrets=("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+            places=(
+                "AWS_PROFILE",
+                "AWS_WEB_IDENTITY_TOKEN_FILE",
+                "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            ),
+            note="Amazon Bedrock",
+            library="boto3",
+            package="boto3>=1.42.63,<2",
+            address_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+            flags_failures=True,
+            caches=True,
+        ),
+        Provider(
+            name="azure",
+            variables=("AZURE_OPENAI_API_KEY",),
+            note="OpenAI's and others' models on Microsoft Azure; the name is that of the deployment",
+            needs_address=True,
+            address_variable="AZURE_OPENAI_ENDPOINT",
+        ),
+        Provider(
+            name="ollama",
+            variables=("OLLAMA_API_KEY",),
+            note="models on this machine, served by Ollama",
+            needs_key=False,
+            address="http://127.0.0.1:11434/v1",
+            address_variable="OLLAMA_BASE_URL",
+        ),
+        Provider(
+            name="vllm",
+            variables=("VLLM_API_KEY",),
+            note="a vLLM server of your own",
+            needs_key=False,
+            needs_address=True,
+            address_variable="VLLM_BASE_URL",
+        ),
+        Provider(
+            name="openrouter", variables=("OPENROUTER_API_KEY",), note="many models, one key", caches=True
+        ),
+        Provider(name="deepseek", variables=("DEEPSEEK_API_KEY",), note="DeepSeek"),
+        Provider(name="moonshotai", variables=("MOONSHOTAI_API_KEY",), note="Moonshot's Kimi models"),
+        Provider(name="zai", variables=("ZAI_API_KEY",), note="Z.ai's GLM models"),
+        Provider(
+            name="alibaba", variables=("ALIBABA_API_KEY", "DASHSCOPE_API_KEY"), note="Alibaba's Qwen models"
+        ),
+        Provider(name="together", variables=("TOGETHER_API_KEY",), note="Together AI"),
+        Provider(name="fireworks", variables=("FIREWORKS_API_KEY",), note="Fireworks AI"),
+        Provider(name="nebius", variables=("NEBIUS_API_KEY",), note="Nebius"),
+        Provider(name="ovhcloud", variables=("OVHCLOUD_API_KEY",), note="OVHcloud"),
+        Provider(name="cerebras", variables=("CEREBRAS_API_KEY",), note="Cerebras"),
+        Provider(name="sambanova", variables=("SAMBANOVA_API_KEY",), note="SambaNova"),
+        Provider(
+            name="xai",
+            variables=("XAI_API_KEY",),
+            note="xAI's Grok models",
+            address="https://api.x.ai/v1",
+            address_variable="XAI_BASE_URL",
+        ),
+        Provider(
+            name="groq",
+            variables=("GROQ_API_KEY",),
+            note="Groq",
+            library="groq",
+            package="groq>=0.25.0,<2",
+            address_variable="GROQ_BASE_URL",
+        ),
+        Provider(
+            name="mistral",
+            variables=("MISTRAL_API_KEY",),
+            note="Mistral",
+            library="mistralai",
+            package="mistralai>=3.1.0,<4",
+            takes_additions=False,
+        ),
+        Provider(
+            name="cohere",
+            variables=("CO_API_KEY",),
+            note="Cohere",
+            library="cohere",
+            package="cohere>=5.20.6,<8",
+            takes_additions=False,
+        ),
     )
-    return RemoteModel(
-        spec,
-        open_provider_model(provider, name, access),
-        _build_settings(provider, access, max_output_tokens),
-        secrets=frozenset(_collect_secrets(environ)) | hidden,
-        flags_failures=provider.flags_failures,
-        address=access.address,
-        patient=max_retries > 1,
+}
+"""The providers that can be named in ``PROVIDER:NAME``."""
+
+
+def build_region_error() -> ModelConfigError:
+    """Return the error of a provider whose region nobody has said."""
+    return ModelConfigError(
+        "Bedrock is asked in a region, and none is said",
+        hint="set AWS_REGION, for example to us-east-1",
+        code="model_no_region",
     )
 
 
-def check_model(
-    spec: str,
-    *,
-    base_url: str | None = None,
-    environ: Mapping[str, str],
-    options: Iterable[ModelOptions] = (),
-) -> None:
-    """Check that a model could be opened, without loading the library that talks to it.
+def check_provider(provider: str, model: str = "") -> Provider:
+    """Return the provider of a name.
 
     Raises:
-        ModelConfigError: as ``open_model``.
+        ModelConfigError: there is none; the hint has the nearest one.
     """
-    provider, _ = _parse_spec(spec)
-    _check_library(provider)
-    headers, _ = _check_options(provider, choose_options(spec, options), environ)
-    _find_key(provider, base_url, environ, headers)
-    _find_address(provider, base_url, environ)
+    if provider in PROVIDERS:
+        return PROVIDERS[provider]
+    from rapidfuzz import process  # only who mistypes comes here
 
-
-def find_address(spec: str, base_url: str) -> str:
-    """Return the address of the server that has ``PROVIDER:NAME``; empty: only its library knows it.
-
-    Raises:
-        ModelConfigError: there is no such provider, or the address is none.
-    """
-    return _find_address(_parse_spec(spec)[0], base_url, {})
-
-
-def find_key_variable(spec: str) -> str:
-    """Return the variable that holds the key for ``PROVIDER:NAME``.
-
-    Raises:
-        ModelConfigError: there is no such provider.
-    """
-    provider = _parse_spec(spec)[0]
-    return (*provider.variables, *provider.places)[0]
-
-
-def _parse_spec(spec: str) -> tuple[Provider, str]:
-    provider, colon, name = spec.partition(":")
-    if not colon or not provider or not name:
-        raise ModelConfigError(
-            f"a model is named `PROVIDER:NAME`, not `{spec}`",
-            hint=f"for example `anthropic:claude-sonnet-5-5`; the providers are {', '.join(PROVIDERS)}",
-        )
-    return check_provider(provider, name), name
-
-
-def _check_library(provider: Provider) -> None:
-    if not _is_installed("pydantic_ai"):
-        raise ModelConfigError(
-            "the libraries that talk to language models are not installed",
-            hint=get_extra_install_command("agent"),
-            code="model_no_library",
-        )
-    if not _is_installed(provider.library):
-        raise ModelConfigError(
-            f"`{provider.name}` needs the Python module `{provider.library}`, which is not installed",
-            hint=get_install_command(provider.package),
-            code="model_no_library",
-        )
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def _find_key(
-    provider: Provider, base_url: str | None, environ: Mapping[str, str], headers: Iterable[str]
-) -> str:
-    """Return the key; empty: its library finds credentials where the environment says that they are.
-
-    ``headers`` are the names of what a person adds: an `Authorization` is sent in place of the key.
-    """
-    variables = (*provider.variables, *provider.places)
-    own_server = base_url or environ.get(provider.address_variable)
-    found = next((name for name in variables if environ.get(name, "").strip()), "")
-    if found:
-        _check_aws(provider, found, environ)
-        return "" if found in provider.places else environ[found].strip()
-    own_header = provider.library in _BEARER_LIBRARIES and "authorization" in map(str.lower, headers)
-    if own_header or (own_server and provider.variables) or not provider.needs_key:
-        return _PLACEHOLDER_KEY
+    nearest = process.extractOne(provider.lower(), list(PROVIDERS), score_cutoff=60)
+    name = nearest[0] + (f":{model}" if model else "") if nearest else ""
+    meant = f"did you mean `{name}`? " if name else ""
     raise ModelConfigError(
-        f"`{provider.name}` needs a key, and {_format_variables(variables)} not set",
-        hint=f"set {' or '.join(variables)} in the environment",
-        code="model_no_key",
+        f"there is no provider `{provider}`",
+        hint=f"{meant}the providers are {', '.join(PROVIDERS)}; "
+        "a server of your own that speaks OpenAI's format is `openai:NAME` with --base-url",
+        code="model_unknown_provider",
     )
-
-
-def _check_aws(provider: Provider, found: str, environ: Mapping[str, str]) -> None:
-    """Refuse half of what AWS needs: the parts of a key, and a region, which a profile may have."""
-    if provider.name != "bedrock":
-        return
-    if found == "AWS_ACCESS_KEY_ID" and not environ.get("AWS_SECRET_ACCESS_KEY", "").strip():
-        raise ModelConfigError(
-            "AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not",
-            hint="set AWS_SECRET_ACCESS_KEY too, or AWS_PROFILE instead of both",
-            code="model_no_key",
-        )
-    regions = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE")
-    if not any(environ.get(name, "").strip() for name in regions):
-        raise build_region_error()
-
-
-def _find_address(provider: Provider, base_url: str | None, environ: Mapping[str, str]) -> str:
-    address = base_url or environ.get(provider.address_variable, "") or provider.address
-    if not address and provider.needs_address:
-        raise ModelConfigError(
-            f"`{provider.name}` has an address of your own, and Kakite does not know it",
-            hint=f"give --base-url, or set {provider.address_variable}",
-            code="model_no_address",
-        )
-    parts = urlsplit(address)
-    if (
-        "@" in parts.netloc or parts.query or parts.fragment
-    ):  # it is stored and shown, so it may hold no secret
-        raise ModelConfigError(
-            "the address of a model's server must not contain a password, `?` or `#`",
-            hint=f"put the key in the variable {(*provider.variables, *provider.places)[0]}",
-            code="model_bad_address",
-        )
-    if address and (parts.scheme not in {"http", "https"} or not parts.netloc):
-        shown = f", not `{address}`" if "@" not in address else ""
-        raise ModelConfigError(
-            f"the address of a model's server begins with http:// or https://{shown}",
-            hint="for example --base-url http://127.0.0.1:8080/v1",
-            code="model_bad_address",
-        )
-    return address
-
-
-def _format_variables(variables: tuple[str, ...]) -> str:
-    return f"{variables[0]} is" if len(variables) == 1 else f"none of {', '.join(variables)} is"
-
-
-def _collect_secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    for provider in PROVIDERS.values():
-        for variable in provider.secret_variables:
-            if value := environ.get(variable, "").strip():
-                yield value
-
-
-def _build_settings(
-    provider: Provider, access: ProviderAccess, max_output_tokens: int | None
-) -> ModelSettings:
-    settings: ModelSettings = {"request_timeout": 3 * access.timeout}
-    if provider.name != "bedrock":  # its client has them
-        settings["timeout"] = access.timeout
-    if provider.name not in {"google", "vertex", "bedrock"}:
-        settings["max_retries"] = access.max_retries
-    if max_output_tokens is not None:
-        settings["max_tokens"] = max_output_tokens
-    if provider.caches:
-        # The tools and the instructions, and then the conversation as it grows.
-        settings["cache"] = True
-    _add_options(settings, provider, access.options)
-    return settings
-
-
-def _check_options(
-    provider: Provider, options: ModelOptions, environ: Mapping[str, str]
-) -> tuple[dict[str, str], frozenset[str]]:
-    """Return the headers as they are sent, and what of them must not be shown."""
-    if not provider.takes_additions and (options.headers or options.body):
-        raise ModelConfigError(
-            f"the library of `{provider.name}` sends no further headers and no further fields",
-            hint=f"leave `extra_headers` and `extra_body` out for models of `{provider.name}`",
-            code="model_bad_option",
-        )
-    return expand_headers(options.headers, environ)
-
-
-def _add_options(settings: ModelSettings, provider: Provider, options: ModelOptions) -> None:
-    """Add what a person says of the requests, in the form that the provider's library takes it."""
-    body = dict(options.body)
-    if options.effort is not None:
-        settings["thinking"] = False if options.effort == "off" else options.effort
-    if options.headers:
-        settings["extra_headers"] = dict(options.headers)
-    if options.temperature is not None:
-        if provider.library == "openai":
-            # Not as a setting, which the library drops unsaid for some models: the provider is to say it.
-            body["temperature"] = options.temperature
-        else:
-            settings["temperature"] = options.temperature
-    match provider.name:
-        case "google" | "vertex" if not options.models.startswith("vertex:claude"):
-            pass  # their client has them
-        case "bedrock" if body:
-            cast("dict[str, object]", settings)["bedrock_additional_model_requests_fields"] = body
-        case _ if body:
-            settings["extra_body"] = body
-        case _:
-            pass

@@ -48,6 +48,7 @@ from pydantic_core import from_json
 from kakite.models import errors
 from kakite.models.catalog import suggest_model
 from kakite.models.clients import list_account_secrets
+from kakite.models.cost import calculate_cost
 from kakite.models.messages import (
     FAILED_PREFIX,
     Finish,
@@ -402,18 +403,8 @@ def _read_usage(response: ModelResponse) -> Usage:
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
-        cost_usd=_calculate_cost(response),
+        cost_usd=calculate_cost(response),
     )
-
-
-def _calculate_cost(response: ModelResponse) -> float | None:
-    """Price the response from the list that genai-prices brings along; it never asks the network for this."""
-    if not response.model_name:
-        return None
-    try:
-        return float(response.cost().total_price)
-    except (LookupError, ValueError):
-        return None
 
 
 _RETRY_DELAY: Final = 0.5  # s before nobody listens a second time

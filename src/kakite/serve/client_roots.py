@@ -16,9 +16,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from kakite.errors import KakiteError
-from kakite.serve.convert import to_mcp_result
 from kakite.serve.file_uris import parse_file_uri
 from kakite.serve.server import Context, McpServer
+from kakite.serve.to_mcp import to_mcp_result
 from kakite.tools import bind_call
 from kakite.tools.toolset import ToolResult
 from kakite.workspace import Workspace, WorkspaceError

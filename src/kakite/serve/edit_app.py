@@ -16,9 +16,9 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 
 from kakite.edit import EditFailure
-from kakite.serve.convert import add_details
 from kakite.serve.resources import add_readable
 from kakite.serve.server import Context, McpServer
+from kakite.serve.to_mcp import add_details
 from kakite.tools import bind_call
 from kakite.tools.text_pages import truncate_text
 from kakite.tools.toolset import META_EFFECT, JsonObject

@@ -22,8 +22,9 @@ from kakite.serve.stdio_streams import Writer
 FRAME_LIMIT = 64 * 1024 * 1024
 """Bytes that one message may have. A longer one is skipped and refused, and the next one is read."""
 _CHUNK = 64 * 1024
-_ANSWER_TIMEOUT = 0.5
-"""Seconds after the end of the input for answers that are still owed: who pipes requests in reads them."""
+_ANSWER_TIMEOUT = 1.5
+"""Seconds after the end of the input for answers that are still owed: who pipes requests in reads them.
+Clients of the SDK wait for 2 s, then they send signals."""
 _NEVER_ANSWERED = {"subscriptions/listen"}  # stays open for as long as the client does
 _MAX_DIGITS = 1000
 

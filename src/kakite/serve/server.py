@@ -20,7 +20,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kakite import __version__
-from kakite.serve.convert import to_call, to_mcp_result, to_mcp_tool
+from kakite.serve.to_mcp import to_call, to_mcp_result, to_mcp_tool
 from kakite.tools import ElicitationCallback, bind_call
 from kakite.tools.call_context import ElicitationRelay
 from kakite.tools.toolset import JsonObject, Tool, ToolResult, Toolset

@@ -28,7 +28,7 @@ async def serve_stdio(server: McpServer) -> None:
     Ends the whole process on SIGINT (130) and SIGTERM (143), unless they are ignored, and when answers cannot
     be sent any more (1). Calls that still run are cancelled first, and their commands killed.
     """
-    set_thread_pool()
+    pool = set_thread_pool()
     status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with handle_signals(status):
         serving = asyncio.create_task(_serve(server, status))
@@ -39,7 +39,7 @@ async def serve_stdio(server: McpServer) -> None:
                 await asyncio.wait({serving}, timeout=SHUTDOWN_TIMEOUT)
                 end_process(status.result())
             await serving
-            await wait_for_threads(0)
+            await wait_for_threads(pool, 0)
         finally:
             serving.cancel()
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kakite.models.factory import open_model
 from kakite.models.messages import UserMessage
 from kakite.models.model import Model, ModelError
-from kakite.models.providers import open_model
 from kakite.models.scripted_model import Scenario
 from kakite_testing.fake_providers import ScenarioServer, serve_scenario
 from tests.agent.scenarios.scene import BRANCH, DONE, PLANNED, Scene, command, heard, told

@@ -235,18 +235,3 @@ def _to_lines(text: str, result: Result, path: str) -> Suggestion | RefusedSugge
         lines=tuple(new.removesuffix("\n").split("\n")) if new else (),
         diff=unified_diff(result.changes, text, path=path),
     )
-
-
-def replace_lines(text: str, suggestion: Suggestion) -> str:
-    """Return a text with a suggestion applied, as the page of a forge does it: by its lines."""
-    lines = _split_with_ends(text)
-    above, below = lines[: suggestion.start - 1], lines[suggestion.end :]
-    new = [f"{line}\n" for line in suggestion.lines]
-    if new and not lines[suggestion.end - 1].endswith("\n"):
-        new[-1] = new[-1].removesuffix("\n")
-    return "".join([*above, *new, *below])
-
-
-def _split_with_ends(text: str) -> list[str]:
-    *ended, last = text.split("\n")
-    return [*(f"{line}\n" for line in ended), *([last] if last else [])]

@@ -17,9 +17,10 @@ from kakite.agent.run import state_machine
 from kakite.agent.run.checklist import find_checklist, format_checklist
 from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.state import CompactionState, RunState, RunStep
+from kakite.models.catalog import find_context_window
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, UserMessage
 from kakite.models.model import Model, ModelError
-from kakite.models.providers import count_tokens, find_context_window
+from kakite.models.tokens import count_tokens
 from kakite.tools.toolset import Tool, ToolCall
 
 COMPACTION_THRESHOLD = 0.7

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kakite.agent.git.checkpoints import CheckpointRefs
 from kakite.agent.git.mirror import Mirror
+from kakite.agent.git.remote_checkpoints import CheckpointRefs
 from kakite.agent.git.sandbox_remote import SandboxRemote
 from kakite.agent.observe.events import RunListener
 from kakite.agent.run.approvals import WaitClock

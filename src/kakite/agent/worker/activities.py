@@ -31,8 +31,8 @@ from typing import cast
 from pydantic import TypeAdapter
 
 from kakite.agent.async_context import ContextHolder
-from kakite.agent.git.checkpoints import AutoCheckpoint, CheckpointRefs, SavedWork
 from kakite.agent.git.mirror import GitError, Mirror
+from kakite.agent.git.remote_checkpoints import AutoCheckpoint, CheckpointRefs, SavedWork
 from kakite.agent.git.sandbox_remote import SandboxRemote
 from kakite.agent.git.url import RepoUrl
 from kakite.agent.git.worktree import ORIGIN_SERVICE, TreeSnapshot, Worktree

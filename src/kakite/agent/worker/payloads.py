@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from kakite.agent.forges.base import ForgeError
-from kakite.agent.git.checkpoints import SavedWork
+from kakite.agent.git.remote_checkpoints import SavedWork
 from kakite.agent.issues.triage import AcceptedTask
 from kakite.agent.worker.status import ErrorView, HumanInputRequest, PullRequestView, TaskOrigin, TaskStatus
 from kakite.durable.workflow import ActivityFunction, Json, make_error_value

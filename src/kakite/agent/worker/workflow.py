@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, Literal, cast
 
-from kakite.agent.git.checkpoints import SavedWork
+from kakite.agent.git.remote_checkpoints import SavedWork
 from kakite.agent.issues.thread import ThreadUpdate
 from kakite.agent.worker.payloads import (
     CallAnswer,

@@ -328,8 +328,8 @@ def open_task_model(task: Task) -> Model:
     Raises:
         ModelConfigError: there is no such provider, or its key or library is missing.
     """
+    from kakite.models.factory import open_model
     from kakite.models.options import ModelOptions
-    from kakite.models.providers import open_model
     from kakite.models.text_tool_calls import TextToolCallModel
 
     with suggest_demo():
@@ -351,7 +351,7 @@ def check_model_key(settings: Settings) -> None:
         ModelConfigError: as ``open_task_model``.
     """
     from kakite.cli.settings import build_model_options
-    from kakite.models.providers import check_model
+    from kakite.models.factory import check_model
 
     with suggest_demo():
         check_model(

@@ -169,7 +169,7 @@ def _create_model(
     options: Iterable[ModelOptions],
 ) -> Participant:
     from kakite.debate.participants.model import ModelParticipant
-    from kakite.models.providers import open_model
+    from kakite.models.factory import open_model
 
     side = _build_info(name, given, environ)
     made = ModelParticipant(

@@ -284,8 +284,6 @@ _MESSAGES: dict[FailureCode, tuple[str, str]] = {
     ),
     "broken": ("a bug in Kakite", "please report it"),
 }
-FAILURES = tuple(_MESSAGES)
-"""All codes of failures."""
 
 _SIGNS: dict[FailureCode, str] = {
     "needs_terminal": r"not a (?:terminal|tty)|inappropriate ioctl|/dev/tty"

@@ -29,7 +29,7 @@ import kakite
 from kakite.errors import ExternalError
 from kakite.host.clean_text import clean, clean_and_redact, clean_tool
 from kakite.host.config.model import HttpServer, ServerEntry, StdioServer
-from kakite.host.convert import to_meta, to_result, to_tool
+from kakite.host.from_mcp import to_meta, to_result, to_tool
 from kakite.host.server.client_features import Callbacks
 from kakite.host.server.tools import MAX_MESSAGE_CHARS, iter_tools, make_refused_result
 from kakite.host.server.transport import (

@@ -9,7 +9,7 @@ import mcp_types as mcp
 from mcp import Client, MCPError
 
 from kakite.host.clean_text import is_clean_line
-from kakite.host.convert import to_contents, to_resource_json
+from kakite.host.from_mcp import to_contents, to_resource_json
 from kakite.host.server.tools import PAGES
 from kakite.tools.toolset import JsonObject, ToolResult
 

@@ -18,7 +18,7 @@ from mcp import Client, MCPError
 from kakite.host.clean_text import clean, clean_and_redact, clean_tool
 from kakite.host.config.model import ServerEntry
 from kakite.host.consent.canonical import compute_definition_digest
-from kakite.host.convert import to_messages, to_meta, to_prompt_tool, to_result, to_tool
+from kakite.host.from_mcp import to_messages, to_meta, to_prompt_tool, to_result, to_tool
 from kakite.host.json_schema import Schema
 from kakite.host.resource_uris import READ_OPERATION
 from kakite.host.server.client_features import to_safe_url

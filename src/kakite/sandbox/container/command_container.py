@@ -43,7 +43,6 @@ _START = 120.0
 _CALL = 60.0
 _ANSWER = 5.0
 _PIECE = 64 * 1024
-_MAX_ORDER = 4 << 20  # bytes
 _MAX_WAITING = 16 << 20  # bytes of standard error that nobody has read yet
 _OWN = "/run/kakite"
 # Subshells collect what has ended: a shell that is the first process gets the orphans of all others.

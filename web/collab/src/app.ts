@@ -18,7 +18,9 @@ import { asBefore, settings, type User, whoIs } from "./person";
 import { Preview } from "./preview";
 import { Review } from "./review";
 import { Runs } from "./runs";
+import { Suggesting } from "./suggest";
 import { enter, suggestions } from "./suggestions";
+import { syncOf } from "./sync";
 import { t, type Text } from "./texts";
 import { Unsent } from "./unsent";
 import { Versions } from "./versions";
@@ -35,6 +37,7 @@ interface Open {
   undoManager: Y.UndoManager;
   review: Review;
   comments: Comments;
+  suggesting: Suggesting;
   runs: Runs;
   close: () => void;
 }
@@ -172,7 +175,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     else if (connection.is === "connecting") state("connecting");
     else if (file.problem) { state("saving", "bad"); notice("fileProblem", { problem: file.problem }); }
     else {
-      state(file.saved && unsent.isEmpty ? (writable ? "saved" : "readOnly") : "saving");
+      state(file.saved && unsent.isEmpty && suggesting.isSent ? (writable ? "saved" : "readOnly") : "saving");
       notice(bytes > LARGE ? "large" : null, { size: Math.round(bytes / 1024) });
     }
   };
@@ -193,6 +196,12 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     comments.moved();
   };
 
+  const suggesting = new Suggesting({
+    page, writable, name: myName, undo: undoManager, trouble,
+    changed: () => told(),
+    shown: () => review.shared(suggesting.shown),
+    lost: (passages) => rescue([$<HTMLTextAreaElement>("rescued-text").value, ...passages]),
+  });
   const unsent = new Unsent(page, { history: () => link.history, connected: () => link.isConnected, changed: () => told() });
   const link = new Link(page, doc, awareness, unsent, {
     state: (now) => {
@@ -203,7 +212,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     },
     shared: (shared) => {
       file = shared.file;
-      review.shared(shared.suggestions);
+      review.shared(suggesting.shared(shared.suggestions));
       comments.shared(shared.comments);
       runs.shared(shared.runs);
       assistant.shared(page, shared);
@@ -216,7 +225,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
         isOthers: (origin) => origin === link,
         label: t("editorLabel", { page }),
         nonce: document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "",
-        more: [suggestions((id, how) => void review.settle(id, how)), marks(comments.begin)],
+        more: [suggestions((id, how) => void review.settle(id, how)), marks(comments.begin), suggesting.extension],
       });
       opened.view = view;
       unsent.begin(view.state.doc);
@@ -226,6 +235,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       view.scrollDOM.addEventListener("scroll", follow, { passive: true });
       review.attach(view);
       comments.attach(view);
+      suggesting.attach(view);
       preview.draw();
       $("editor").ariaBusy = "false";
       if (carried) view.dispatch({ selection: { anchor: Math.min(carried.caret, view.state.doc.length) }, scrollIntoView: true });
@@ -242,9 +252,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     kept: unsent.carry(), caret: opened.view?.state.selection.main.head ?? 0, focused: opened.view?.hasFocus ?? false,
   });
   const rescued = (passages: string[]) => {
-    if (open?.unsent !== unsent) return;
-    $("rescued").hidden = !passages.length;
-    $<HTMLTextAreaElement>("rescued-text").value = passages.join("\n\n");
+    if (open?.unsent === unsent) rescue(passages);
   };
   const follow = () => {
     const view = opened.view;
@@ -258,9 +266,10 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   who();
 
   const opened: Open = {
-    page, link, unsent, awareness, preview, review, comments, runs, undoManager, view: null,
+    page, link, unsent, awareness, preview, review, comments, suggesting, runs, undoManager, view: null,
     close: () => {
       clearTimeout(measuring);
+      suggesting.close();
       link.close();
       unsent.close();
       comments.close();
@@ -275,6 +284,13 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   assistant.show(page);
   document.body.dataset["may"] = writable ? "write" : "read";
   return opened;
+}
+
+/** Show passages that have no place. */
+function rescue(passages: string[]): void {
+  const shown = passages.filter(Boolean);
+  $("rescued").hidden = !shown.length;
+  $<HTMLTextAreaElement>("rescued-text").value = shown.join("\n\n");
 }
 
 /** Go to the suggestion that was asked for on another page. */
@@ -355,7 +371,8 @@ const assistant = new Assistant({
   page: () => open?.page ?? null,
   selection: () => {
     const { from, to } = open?.view?.state.selection.main ?? { from: 0, to: 0 };
-    return open?.view ? { start: from, end: to } : null;
+    const sync = open?.view && syncOf(open.view);
+    return sync ? { start: sync.toShared(from), end: sync.toShared(to) } : null;
   },
   trouble,
   go: (page, suggestion) => {
@@ -410,7 +427,7 @@ addEventListener("keydown", (event) => {
   event.preventDefault();  // the browser would save its own picture of the page; ours is saved while one writes
   if (!$("state").hidden) announce($("state").textContent);
 });
-addEventListener("beforeunload", (event) => { if (open?.unsent.isLate) event.preventDefault(); });
+addEventListener("beforeunload", (event) => { if (open && (open.unsent.isLate || !open.suggesting.isSent)) event.preventDefault(); });
 $("rescued-copy").addEventListener("click", () => {
   $<HTMLTextAreaElement>("rescued-text").select();
   if (document.execCommand("copy")) announce(t("copied"));  // the newer way is closed to pages over plain HTTP

@@ -22,6 +22,7 @@ from kakite.collab.suggestions.placement import (
     find_placements,
     shift_changes,
 )
+from kakite.collab.suggestions.typed import create_typed_placements, find_typed_changes
 from kakite.edit import ChangeSet, Edit, EditError
 from kakite.errors import KakiteError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kakite.collab.shared_text import SharedText, TextSnapshot
+    from kakite.collab.suggestions.typed import TypedChange
     from kakite.edit import Change
 
 
@@ -313,6 +315,22 @@ def build_origin(run: str) -> str:
     return f"run:{run}"
 
 
+def _keep_ids(records: Iterable[Suggestion], former: Iterable[Suggestion]) -> list[Suggestion]:
+    """Return suggestions with the ids of those that were in their places before."""
+    left = list(former)
+    kept: list[Suggestion] = []
+    for record in records:
+        one = next((each for each in left if _is_beside(record.span, each.span)), None)
+        if one is not None:
+            left.remove(one)
+        kept.append(record if one is None else replace(record, id=one.id))
+    return kept
+
+
+def _is_beside(one: TrackedRange, other: TrackedRange) -> bool:
+    return one.start <= other.end and other.start <= one.end
+
+
 class Suggestions:
     """All suggestions for one page."""
 
@@ -374,6 +392,27 @@ class Suggestions:
             for change, edit in zip(changes, asked, strict=True)
         ]
         return self._keep(self._create_suggestions(places, asked, run=run, by=by))
+
+    def put_typed(self, run: str, typed: Iterable[TypedChange], *, by: str) -> list[Suggestion]:
+        """Keep all that a person types in a run as suggestions, instead of those that it had.
+
+        So the same can be sent twice. A suggestion keeps its id while the person goes on typing.
+
+        Raises:
+            SuggestionError: ``settled``: somebody has decided about some of the run.
+            PlaceChanged: what a change replaces, or what stood around it, is not there any more.
+        """
+        if any(each.run == run for each in self._settled.values()):
+            raise AlreadyResolved("some of these were settled meanwhile", suggestion=run)
+        now = str(self.text)
+        made = create_typed_placements(now, find_typed_changes(now, typed))
+        former = [record for record in self._open.values() if record.run == run]
+        records = self._create_suggestions(
+            [place for place, _ in made], [edit for _, edit in made], run=run, by=by
+        )
+        for record in former:
+            del self._open[record.id]
+        return self._keep(_keep_ids(records, former))
 
     def list_pending(self) -> list[Suggestion]:
         """Return all that are not settled, those of changed places among them, in the order of the text."""

@@ -197,6 +197,27 @@ def passage(text: str, words: str) -> dict[str, Any]:
     }
 
 
+async def test_the_author_edits_a_comment_and_nobody_else(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one\n", encoding="utf-8")
+    async with serving(tmp_path) as server, server.client() as http:
+        made = (await post(http, "", 201, **passage("one\n", "one"), text="Wy?", name="Ann"))["thread"]
+        path, comment = f"/{made['id']}/edit", made["comments"][0]
+        edited = await post(http, path, comment=comment["id"], text=" Why? ", name="Ann")
+        (now,) = edited["thread"]["comments"]
+        assert (now["text"], now["by"], now["time"]) == ("Why?", "Ann", comment["time"])
+        assert now["edited"] >= now["time"] > comment["edited"] == 0
+        for code, status, body in (
+            ("not_allowed", 403, {"comment": comment["id"], "text": "No", "name": "Ben"}),
+            ("no_such_comment", 404, {"comment": "none", "text": "No", "name": "Ann"}),
+            ("bad_request", 422, {"comment": comment["id"], "text": " ", "name": "Ann"}),
+        ):
+            refused = await post(http, path, status, **body)
+            assert refused["error"]["code"] == code
+        await server.end(9)
+    async with serving(tmp_path, port=server.port) as server, server.client() as http:
+        assert (await listed(http))[0]["comments"] == [now]
+
+
 async def test_a_thread_is_begun_answered_resolved_and_outlives_a_crash(tmp_path: Path) -> None:
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     pages = tmp_path / "pages"

@@ -43,6 +43,7 @@ export interface Comment {
   by: string;
   text: string;
   time: number;  // seconds since 1970
+  edited?: number;  // when its author wrote it anew; 0 if they did not
   run: string;  // the assistant's, of which it is the answer
   status: string;  // how that run ended
 }

@@ -39,6 +39,13 @@ class ReplyRequest(BaseModel):
     """Who comments, as the page shows them; not used of those who signed in by a name."""
 
 
+class EditRequest(ReplyRequest):
+    """What a comment says from now on. ``name`` is that of its author."""
+
+    comment: str
+    """Its id."""
+
+
 class BeginThreadRequest(ReplyRequest):
     """A comment on a passage."""
 
@@ -65,6 +72,13 @@ def add_comments(app: FastAPI, registry: LiveRunRegistry) -> None:
         by = get_shown_name(get_user(request), said.name)
         made = found.comments.reply(thread, said.text, by=by)
         return await answers.finish(found, made, said, request)
+
+    @app.post(f"{one}/edit")
+    async def edit(page: str, thread: str, said: EditRequest, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Write one's own comment anew. The assistant is not asked again."""
+        found = await open_authorized(pages, request, page, writes=True)
+        by = get_shown_name(get_user(request), said.name)
+        return await _store(found, found.comments.edit(thread, said.comment, said.text, by=by))
 
     @app.post(f"{one}/resolve")
     async def resolve(page: str, thread: str, request: Request, who: ResolveRequest) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route

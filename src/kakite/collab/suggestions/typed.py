@@ -66,7 +66,9 @@ def create_typed_placements(text: str, changes: Sequence[Change]) -> list[tuple[
         placed = _place_all(text, changes)
         at = _find_touching(placed)
         if at is None:
-            return [(place, _create_edit(text, change)) for place, change in zip(placed, changes, strict=True)]
+            return [
+                (place, _create_edit(text, change)) for place, change in zip(placed, changes, strict=True)
+            ]
         one, other = changes[at], changes[at + 1]
         joined = Change(one.start, other.end, one.insert + text[one.end : other.start] + other.insert)
         changes = [*changes[:at], joined, *changes[at + 2 :]]

@@ -16,7 +16,7 @@ from kakite.collab.shared_text import SharedText, TrackedRange
 from kakite.edit import Change, ChangeSet
 from tests.collab.model import block, speaking
 from tests.collab.redis import needs_redis, redis
-from tests.collab.server import Server, Tab, serving
+from tests.collab.server import Server, Tab, on_disk, serving
 from tests.durable.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -195,6 +195,24 @@ def passage(text: str, words: str) -> dict[str, Any]:
         "range": {"start": start, "end": start + len(words.encode("utf-16-le")) // 2},
         "words": words,
     }
+
+
+async def test_a_thread_is_in_its_place_after_a_crash_that_follows_a_change_of_a_suggestion(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "a.md"
+    file.write_text("one two three\n", encoding="utf-8")
+    async with serving(tmp_path) as server, server.client() as http, Tab(server.url, "a.md") as ann:
+        await post(http, "", 201, **passage("one two three\n", "three"), text="Why?", name="Ann")
+        change = {"start": 4, "before": "one ", "words": "two", "after": " three", "insert": "2"}
+        suggested = "/api/pages/a.md/suggestions/typed/0123456789abcdef"
+        assert (await http.put(suggested, json={"changes": [change]})).status_code == 200
+        ann.delete(0, 7)
+        await on_disk(file, b" three\n")
+        await server.end(9)
+    async with serving(tmp_path, port=server.port) as server, server.client() as http:
+        (thread,) = await listed(http)
+        assert (thread["range"], thread["words"]) == ({"start": 1, "end": 6}, "three")
 
 
 async def test_the_author_edits_a_comment_and_nobody_else(tmp_path: Path) -> None:

@@ -172,6 +172,8 @@ class OpenDocument:
         self._shown: dict[str, object] | None = None
         """What the process that owns the page shows; None if that is this one."""
         self._saving: DocumentWrite | None = None
+        self._has_news = False
+        """Whether what is beside the document is to be stored as well."""
         self._timer: asyncio.TimerHandle | None = None
         self._store_problem: str | None = None
         self._rows = 0
@@ -381,8 +383,12 @@ class OpenDocument:
             await self.line.flush()
 
     def publish_records(self) -> None:
-        """Store what is beside the document, and tell everybody."""
-        self.schedule_save(DocumentWrite(records=self.build_records()))
+        """Store what is beside the document, and tell everybody.
+
+        It is looked at only once it is stored: while the text tells of a change, not all know of it yet.
+        """
+        self._has_news = True
+        self.schedule_save(DocumentWrite())
         self.room.broadcast_state()
 
     def set_versions(self, versions: NamedVersions) -> None:
@@ -449,6 +455,10 @@ class OpenDocument:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._has_news and self._saving is not None:
+            if self.is_owner:
+                self._saving = self._saving.merge(DocumentWrite(records=self.build_records()))
+            self._has_news = False
         saving = self._saving
         if saving is not None:
             self._rows = 1 if saving.instead else self._rows + len(saving.updates)

@@ -151,6 +151,9 @@ class DocumentContext(Protocol):
 class OpenDocument:
     """One open page: its text, who is there, its file, and what is to be stored of it."""
 
+    _has_news = False
+    """Whether what is beside the document is to be stored as well."""
+
     def __init__(
         self,
         name: str,
@@ -172,8 +175,6 @@ class OpenDocument:
         self._shown: dict[str, object] | None = None
         """What the process that owns the page shows; None if that is this one."""
         self._saving: DocumentWrite | None = None
-        self._has_news = False
-        """Whether what is beside the document is to be stored as well."""
         self._timer: asyncio.TimerHandle | None = None
         self._store_problem: str | None = None
         self._rows = 0

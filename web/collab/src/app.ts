@@ -5,6 +5,7 @@ import { Awareness } from "y-protocols/awareness";
 import * as Y from "yjs";
 import { ask, type Me, Refused, segment, type Shared } from "./api";
 import { Assistant, reason } from "./assistant";
+import { Authors } from "./authors";
 import { Comments } from "./comments";
 import { safeColor } from "./cursors";
 import { $, announce, button, el, relabel, say } from "./dom";
@@ -38,6 +39,7 @@ interface Open {
   review: Review;
   comments: Comments;
   suggesting: Suggesting;
+  authors: Authors;
   runs: Runs;
   close: () => void;
 }
@@ -163,6 +165,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   const review = new Review(text, page, writable, trouble, pane);
   const undoManager = review.undo;
   const comments = new Comments({ page, writable, name: myName, pane, trouble });
+  const authors = new Authors(page, trouble);
   const runs = new Runs({ page, writable, trouble, go: (other) => void openPage(other) });
   const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
   let connection: LinkState = { is: "connecting" };
@@ -225,7 +228,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
         isOthers: (origin) => origin === link,
         label: t("editorLabel", { page }),
         nonce: document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "",
-        more: [suggestions((id, how) => void review.settle(id, how)), marks(comments.begin), suggesting.extension],
+        more: [suggestions((id, how) => void review.settle(id, how)), marks(comments.begin), suggesting.extension, authors.extension],
       });
       opened.view = view;
       unsent.begin(view.state.doc);
@@ -236,6 +239,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       review.attach(view);
       comments.attach(view);
       suggesting.attach(view);
+      authors.attach(view);
       preview.draw();
       $("editor").ariaBusy = "false";
       if (carried) view.dispatch({ selection: { anchor: Math.min(carried.caret, view.state.doc.length) }, scrollIntoView: true });
@@ -266,13 +270,14 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   who();
 
   const opened: Open = {
-    page, link, unsent, awareness, preview, review, comments, suggesting, runs, undoManager, view: null,
+    page, link, unsent, awareness, preview, review, comments, suggesting, authors, runs, undoManager, view: null,
     close: () => {
       clearTimeout(measuring);
       suggesting.close();
       link.close();
       unsent.close();
       comments.close();
+      authors.close();
       opened.view?.destroy();
       preview.close();
       awareness.destroy();
@@ -398,6 +403,7 @@ settings((now) => {
   pages.draw(true);
   open?.review.draw();
   open?.comments.draw();
+  open?.authors.draw();
   open?.runs.draw();
 });
 for (const choice of document.querySelectorAll<HTMLInputElement>("input[name=view]")) choice.addEventListener("change", () => look(choice.value));

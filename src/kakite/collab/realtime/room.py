@@ -68,9 +68,15 @@ class ConnectionRejected(Exception):  # noqa: N818 - is no error of ours
 class RoomConnection:
     """One websocket: what is to be sent there, and how much it may still send."""
 
-    def __init__(self, name: str, *, writes: bool, limits: RoomLimits = DEFAULT_LIMITS) -> None:
-        """``name`` is that of the person; ``writes`` whether they may change the page."""
+    def __init__(
+        self, name: str, *, writes: bool, is_named: bool = False, limits: RoomLimits = DEFAULT_LIMITS
+    ) -> None:
+        """``name`` is that of the person; ``writes`` whether they may change the page.
+
+        Who ``is_named`` signed in by that name; others call themselves what they want.
+        """
         self.name = name
+        self.is_named = is_named
         self.writes = writes
         self._limits = limits
         self._waiting: deque[bytes] = deque()
@@ -176,6 +182,13 @@ class Room:
         """Return the names of those who changed the text since this was last asked."""
         names, self._writers = self._writers, set()
         return names
+
+    def find_writer(self) -> str | None:
+        """Return who makes the change that is being told of; None if that is no connection here."""
+        if self._from is None:
+            return None
+        own = "" if self._from.is_named else self.presence.find_user_name(self._from)
+        return own or self._from.name
 
     def add_writer(self, name: str) -> None:
         """Note who changed the text without a connection to it."""

@@ -46,6 +46,8 @@ class Suggestion:
     run: str
     """What it belongs to; ``run:RUN`` is the origin of the change that accepting it makes."""
     by: str
+    model: str = ""
+    """Of the assistant that proposed it; empty of people and other agents."""
     reason: str
     search: str
     """What stands in the place. For ``changed``: what stood there when it was proposed."""
@@ -78,6 +80,7 @@ class Suggestion:
             "range": {"start": text.to_utf16(self.span.start), "end": text.to_utf16(self.span.end)},
             "reason": self.reason,
             "by": self.by,
+            "model": self.model,
             "match": self.match,
             "forgiven": list(self.forgiven),
             "version": self.version,
@@ -361,7 +364,14 @@ class Suggestions:
         return self._keep(made)[0]
 
     def propose_each(
-        self, edit: Edit, *, run: str, by: str, reason: str = "", shown: TextSnapshot | None = None
+        self,
+        edit: Edit,
+        *,
+        run: str,
+        by: str,
+        reason: str = "",
+        model: str = "",
+        shown: TextSnapshot | None = None,
     ) -> list[Suggestion]:
         """Do the same with an edit that may be for every place (``Edit.all``): a suggestion for each.
 
@@ -370,13 +380,15 @@ class Suggestions:
             run: what it belongs to.
             by: who proposes it.
             reason: why.
+            model: of the assistant that proposes it.
             shown: the text that the edit was written for, if that is not the present one.
 
         Raises:
             EditError: it has no place.
             PlaceChanged: people have changed the words that it replaces since they were shown.
         """
-        return self._keep(self._find_suggestions(edit, run=run, by=by, reason=reason, shown=shown))
+        made = self._find_suggestions(edit, run=run, by=by, reason=reason, shown=shown)
+        return self._keep([replace(record, model=model) for record in made])
 
     def propose_changes(self, changes: Sequence[Change], *, run: str, by: str) -> list[Suggestion]:
         """Keep changes of the present text as suggestions."""
@@ -526,6 +538,11 @@ class Suggestions:
             self._reopen(each)
         self.changed()
         return [one.id for each in found for one in each.records]
+
+    def find_proposer(self, run: str) -> Suggestion | None:
+        """Return any suggestion of a run, open or settled: who proposed it proposed all of the run."""
+        every = (*self._open.values(), *self._settled.values())
+        return next((record for record in every if record.run == run), None)
 
     def count_accepted(self, run: str) -> int:
         """Return how many suggestions of a run are accepted."""

@@ -75,10 +75,13 @@ class Story:
     """What may be gone."""
     settled: list[str] = field(default_factory=list[str])
     """Ids of suggestions."""
+    authors: dict[str, str] = field(default_factory=dict[str, str])
+    """Who wrote which piece."""
 
-    def mark(self, to: list[str]) -> str:
+    def mark(self, to: list[str], by: str) -> str:
         """Return the mark of a piece that is written now."""
         to.append(chr(0xE000 + len(self.typed) + len(self.suggested)))
+        self.authors[to[-1]] = by
         return to[-1]
 
 
@@ -114,7 +117,7 @@ async def beside(dice: random.Random, tab: Tab, client: httpx.AsyncClient, story
     at = f"/api/pages/{quote(tab.page)}"
     match dice.randrange(8):
         case 0 | 1 | 2:
-            body = {"changes": type_suggestions(dice, str(tab), story), "name": tab.name}
+            body = {"changes": type_suggestions(dice, tab, story), "name": tab.name}
             run = f"{tab.name.encode().hex():0>15}"[:15] + dice.choice("ab")
             answer = await client.put(f"{at}/suggestions/typed/{run}", json=body)
             assert answer.status_code in {200, 409}, answer.text
@@ -128,8 +131,9 @@ async def beside(dice: random.Random, tab: Tab, client: httpx.AsyncClient, story
             await comment(dice, tab, at, client)
 
 
-def type_suggestions(dice: random.Random, text: str, story: Story) -> list[dict[str, Any]]:
-    """Return what somebody suggests who sees this text: it may have been another one for long."""
+def type_suggestions(dice: random.Random, tab: Tab, story: Story) -> list[dict[str, Any]]:
+    """Return what somebody suggests who sees this tab: the text may have been another one for long."""
+    text = str(tab)
     places = sorted(dice.sample(range(len(text) + 1), min(len(text) + 1, dice.choice((0, 2, 4)))))
     changes: list[dict[str, Any]] = []
     for start, end in zip(places[::2], places[1::2], strict=False):
@@ -141,7 +145,7 @@ def type_suggestions(dice: random.Random, text: str, story: Story) -> list[dict[
                 "before": text[max(0, start - 10) : start],
                 "words": text[start:last],
                 "after": text[last : last + 10],
-                "insert": story.mark(story.suggested) + dice.choice(WORDS),
+                "insert": story.mark(story.suggested, tab.name) + dice.choice(WORDS),
             }
         )
     return changes
@@ -200,7 +204,7 @@ async def one_step(dice: random.Random, tab: Tab, story: Story) -> None:
         case 5 if tab.is_connected:
             await tab.tell_cursor({"anchor": dice.randrange(100)})
         case _:
-            mark = story.mark(story.typed)
+            mark = story.mark(story.typed, tab.name)
             tab.insert(dice.randint(0, len(text)), f"{mark}{dice.choice(WORDS)}")
     if dice.random() < 0.3:
         await asyncio.sleep(0)
@@ -222,6 +226,7 @@ async def agree(tabs: list[Tab], page: Path, story: Story, client: httpx.AsyncCl
         for mark in story.typed:
             assert mark in text or mark in taken, "what nobody deleted is lost"
         await in_place(late, text, client)
+        await by_authors(late, text, story, client)
         async with asyncio.timeout(WITHIN):
             while FileText.from_bytes(page.read_bytes()).text != text:  # noqa: ASYNC110 - a file tells nobody
                 await asyncio.sleep(0.05)
@@ -242,6 +247,16 @@ async def in_place(tab: Tab, text: str, client: httpx.AsyncClient) -> None:
             assert words == ("" if each["detached"] else each["words"])
         else:
             assert (words == each["search"]) == (each["status"] == "pending")
+
+
+async def by_authors(tab: Tab, text: str, story: Story, client: httpx.AsyncClient) -> None:
+    """All of the text is in the passages, and nothing is said to be by somebody who did not write it."""
+    told = (await client.get(f"/api/pages/{quote(tab.page)}/authors")).json()
+    assert "".join(each["text"] for each in told["passages"]) == text
+    for each in told["passages"]:
+        if each["author"] is not None and told["authors"][each["author"]]["kind"] == "person":
+            name = told["authors"][each["author"]]["name"]
+            assert {story.authors[mark] for mark in each["text"] if mark in story.authors} <= {name}
 
 
 async def test_random_people_agree(tmp_path: Path, proof: bool) -> None:

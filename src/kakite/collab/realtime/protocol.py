@@ -158,6 +158,10 @@ class AwarenessServer:
                 found.append({"name": str(shown.get("name", "")), "color": str(shown.get("color", ""))})
         return found
 
+    def is_owned(self, client: int, owner: object) -> bool:
+        """Tell whether a client is that of somebody who is connected so."""
+        return self._owners.get(client) is owner
+
     def find_user_name(self, owner: object) -> str:
         """Return what somebody calls themselves who is connected so; empty if they do not say."""
         clients = [client for client, whose in self._owners.items() if whose is owner]

@@ -184,11 +184,23 @@ class Room:
         return names
 
     def find_writer(self) -> str | None:
-        """Return who makes the change that is being told of; None if that is no connection here."""
-        if self._from is None:
+        """Return who makes the change that is being told of; None if that is not known.
+
+        Who comes back after a crash may bring words of others that the server had lost.
+        """
+        if self._from is None or not self._is_own(self._from):
             return None
         own = "" if self._from.is_named else self.presence.find_user_name(self._from)
         return own or self._from.name
+
+    def _is_own(self, connection: RoomConnection) -> bool:
+        """Tell whether all that comes in the update is by a client of the connection that sent it."""
+        reader = SyncMessageReader(self._sent)
+        clients = reader.read_var_uint()
+        if clients != 1:
+            return clients == 0
+        reader.read_var_uint()  # how many pieces
+        return self.presence.is_owned(reader.read_var_uint(), connection)
 
     def add_writer(self, name: str) -> None:
         """Note who changed the text without a connection to it."""

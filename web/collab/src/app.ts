@@ -10,13 +10,14 @@ import { Comments } from "./comments";
 import { safeColor } from "./cursors";
 import { $, announce, button, el, relabel, say } from "./dom";
 import { openEditor } from "./editor";
+import { Exporting } from "./exporting";
 import { type Kept, rename } from "./kept";
 import { Link, type LinkState } from "./link";
 import { bringBack, isRemoved, Management, Removed, renamed } from "./manage";
 import { address, initial, Pages } from "./pages";
 import { marks } from "./marks";
 import { asBefore, settings, type User, whoIs } from "./person";
-import { Preview } from "./preview";
+import { isMarkdown, Preview } from "./preview";
 import { Review } from "./review";
 import { Runs } from "./runs";
 import { Suggesting } from "./suggest";
@@ -30,6 +31,7 @@ const LARGE = 256 * 1024;  // bytes above which writing gets slow
 
 interface Open {
   page: string;
+  text: Y.Text;
   link: Link;
   unsent: Unsent;
   awareness: Awareness;
@@ -167,7 +169,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   const comments = new Comments({ page, writable, name: myName, pane, trouble });
   const authors = new Authors(page, trouble);
   const runs = new Runs({ page, writable, trouble, go: (other) => void openPage(other) });
-  const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
+  const preview = new Preview($("preview-text"), () => text.toString(), isMarkdown(page));
   let connection: LinkState = { is: "connecting" };
   let file: Shared["file"] = { saved: true, problem: null };
 
@@ -270,7 +272,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   who();
 
   const opened: Open = {
-    page, link, unsent, awareness, preview, review, comments, suggesting, authors, runs, undoManager, view: null,
+    page, text, link, unsent, awareness, preview, review, comments, suggesting, authors, runs, undoManager, view: null,
     close: () => {
       clearTimeout(measuring);
       suggesting.close();
@@ -392,6 +394,9 @@ const pages = new Pages((page) => void openPage(page), (rows) => assistant.pages
   if (mayWrite) removed.look().catch(() => undefined);  // the link tells that there is no connection
 });
 new Management(() => open?.page ?? null, () => void pages.look());
+
+new Exporting(() => open && { page: open.page, text: open.text.toString() }, () => $<HTMLDialogElement>("manage").close());
+addEventListener("beforeprint", () => open?.preview.draw(true));
 
 new Versions(() => open?.page ?? null, () => pane("page"));
 

@@ -156,6 +156,22 @@ async def test_an_input_method_and_the_clipboard_suggest_as_keys_do(folder: Path
         assert await made.same(PAGE) == expected
 
 
+async def test_escape_ends_ones_own_suggestion_and_rejects_nobody_elses(folder: Path) -> None:
+    async with two(folder) as (made, ann, ben):
+        await begin(ben)
+        await ben.put("The beans needs")
+        await ben.write("!")
+        await done(ben)
+        await pending(ann, ("", "!"))
+        await ann.put("The beans needs")
+        await ann.tab.keyboard.press("ArrowLeft")
+        await ann.write("x")
+        await pending(ben, ("", "x"), ("", "!"))
+        await done(ann)
+        await pending(ann, ("", "x"), ("", "!"))
+        assert await made.same(PAGE) == TEXT
+
+
 async def test_two_suggest_in_one_line_in_which_a_third_writes(folder: Path) -> None:
     async with two(folder) as (made, ann, ben):
         cem = await made.person("Cem", PAGE)

@@ -230,7 +230,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
         isOthers: (origin) => origin === link,
         label: t("editorLabel", { page }),
         nonce: document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "",
-        more: [suggestions((id, how) => void review.settle(id, how)), marks(comments.begin), suggesting.extension, authors.extension],
+        more: [suggesting.extension, suggestions((id, how) => void review.settle(id, how)), marks(comments.begin), authors.extension],
       });
       opened.view = view;
       unsent.begin(view.state.doc);

@@ -191,6 +191,7 @@ export class Suggesting {
   }
 
   private settled(): void {
+    if (this.view?.composing) return this.soon(SOON);  // another text under a composition breaks it
     const left = this.ids.filter((id) => this.all.some((each) => each.id === id));
     this.end(left);
     if (this.draft) this.soon(0);

@@ -111,7 +111,7 @@ async def test_people_edit_their_own_comments_and_nobody_elses(folder: Path) -> 
         await ann.tab.keyboard.press("Control+Enter")
         await said.get_by_text("Which <b>ones</b>?").wait_for()
         await ben.tab.locator("#comment-list .by", has_text="edited").wait_for()
-        assert await edit.evaluate("(each) => each === document.activeElement")
+        await ann.tab.locator("#comment-list .edit-comment:focus").wait_for()
         await ann.tab.keyboard.press("Enter")
         await field.press("Escape")
         assert await said.all_inner_texts() == ["Which <b>ones</b>?", "All"]

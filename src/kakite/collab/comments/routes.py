@@ -73,13 +73,6 @@ def add_comments(app: FastAPI, registry: LiveRunRegistry) -> None:
         made = found.comments.reply(thread, said.text, by=by)
         return await answers.finish(found, made, said, request)
 
-    @app.post(f"{one}/edit")
-    async def edit(page: str, thread: str, said: EditRequest, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
-        """Write one's own comment anew. The assistant is not asked again."""
-        found = await open_authorized(pages, request, page, writes=True)
-        by = get_shown_name(get_user(request), said.name)
-        return await _store(found, found.comments.edit(thread, said.comment, said.text, by=by))
-
     @app.post(f"{one}/resolve")
     async def resolve(page: str, thread: str, request: Request, who: ResolveRequest) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """Resolve a thread: its passage is marked no more."""
@@ -102,7 +95,17 @@ def add_comments(app: FastAPI, registry: LiveRunRegistry) -> None:
         await found.save_records()
         return {"version": found.comments.version}
 
+    _add_edit(app, pages)
     _add_list(app, answers)
+
+
+def _add_edit(app: FastAPI, pages: DocumentRegistry) -> None:
+    @app.post("/api/pages/{page:path}/comments/{thread}/edit")
+    async def edit(page: str, thread: str, said: EditRequest, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Write one's own comment anew. The assistant is not asked again."""
+        found = await open_authorized(pages, request, page, writes=True)
+        by = get_shown_name(get_user(request), said.name)
+        return await _store(found, found.comments.edit(thread, said.comment, said.text, by=by))
 
 
 def _add_list(app: FastAPI, answers: _AssistantReplies) -> None:

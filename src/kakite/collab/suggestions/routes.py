@@ -98,6 +98,11 @@ def add_suggestions(app: FastAPI, pages: DocumentRegistry) -> None:
         counts = {"pending": len(pending), **found.suggestions.counts}
         return {"suggestions": pending, "counts": counts}
 
+    _add_typed_route(app, pages)
+    _add_batch_routes(app, pages)
+
+
+def _add_typed_route(app: FastAPI, pages: DocumentRegistry) -> None:
     @app.put("/api/pages/{page:path}/suggestions/typed/{run}")
     async def put_typed(  # pyright: ignore[reportUnusedFunction] - by its route
         page: str,
@@ -112,8 +117,6 @@ def add_suggestions(app: FastAPI, pages: DocumentRegistry) -> None:
         made = found.suggestions.put_typed(TYPED + run, changes, by=by)
         await found.save_records()
         return {"suggestions": [each.to_json(found.text) for each in made], "version": found.version}
-
-    _add_batch_routes(app, pages)
 
 
 def _to_typed_change(text: SharedText, typed: TypedChangeRequest) -> TypedChange:

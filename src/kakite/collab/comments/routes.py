@@ -19,7 +19,7 @@ from kakite.collab.assistant.conversation import format_request
 from kakite.collab.assistant.routes import AssistRequest, LiveRun, LiveRunRegistry, Selection
 from kakite.collab.auth.authorize import get_shown_name, get_user, open_authorized
 from kakite.collab.comments.threads import MAX_PASSAGE, MAX_TEXT, CommentThread
-from kakite.collab.registry import OpenDocument
+from kakite.collab.registry import DocumentRegistry, OpenDocument
 from kakite.collab.shared_text import TrackedRange
 from kakite.errors import KakiteError
 

@@ -210,7 +210,9 @@ class Card {
     this.place.disabled = detached || !!by;
     this.thread = thread;
     if (!comments.some((each) => each.id === this.editing?.comment)) this.editing = null;
+    const held = this.said.querySelector<HTMLElement>("[data-comment]:has(.edit-comment:focus)")?.dataset["comment"];
     fill(this.said, comments.map((each) => (each.id === this.editing?.comment ? this.editing.root : row(each, this.mayEdit(each) ? () => this.edit(each) : null))));
+    if (held) this.focus(held);
     this.state.hidden = !answering && !by;
     this.state.classList.toggle("busy", answering);
     if (answering) say(this.state, "thinking");
@@ -246,6 +248,10 @@ class Card {
   private edited(comment: string): void {
     this.editing = null;
     if (this.thread) this.show(this.thread);
+    this.focus(comment);
+  }
+
+  private focus(comment: string): void {
     this.said.querySelector<HTMLElement>(`[data-comment="${comment}"] .edit-comment`)?.focus();
   }
 

@@ -39,6 +39,7 @@ _TOLD_OF: Mapping[str, str] = {
     "move_file": "../tools.md#move_file-delete_file",
     "delete_file": "../tools.md#move_file-delete_file",
     "page_suggestions": "../collab.md",
+    "page_comments": "../collab.md",
     "search_tools": "../host-approval.md#many-tools",
     "call_tool": "../host-approval.md#many-tools",
     "start_debate": "../debate-server.md",
@@ -55,6 +56,7 @@ _EFFECTS: Mapping[str, str] = {
 _COSTS = ", which starts their CLIs and uses up their quota. Changes none of your files."
 # Where a tool's annotations, which clients decide by, say too little.
 _DOES: Mapping[str, str] = {
+    "page_comments": "Changes no file: comments are kept beside the page.",
     "set_workspace": "Changes no file: says where later calls of the session begin and how far they see.",
     "poll_command": "Only reads the output of a running program.",
     "stop_command": "Ends programs; changes no file itself.",

@@ -16,7 +16,7 @@ from kakite.collab.shared_text import SharedText, TrackedRange
 from kakite.edit import Change, ChangeSet
 from tests.collab.model import block, speaking
 from tests.collab.redis import needs_redis, redis
-from tests.collab.server import Server, Tab, serving
+from tests.collab.server import Server, Tab, on_disk, serving
 from tests.durable.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -195,6 +195,45 @@ def passage(text: str, words: str) -> dict[str, Any]:
         "range": {"start": start, "end": start + len(words.encode("utf-16-le")) // 2},
         "words": words,
     }
+
+
+async def test_a_thread_is_in_its_place_after_a_crash_that_follows_a_change_of_a_suggestion(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "a.md"
+    file.write_text("one two three\n", encoding="utf-8")
+    async with serving(tmp_path) as server, server.client() as http, Tab(server.url, "a.md") as ann:
+        await post(http, "", 201, **passage("one two three\n", "three"), text="Why?", name="Ann")
+        change = {"start": 4, "before": "one ", "words": "two", "after": " three", "insert": "2"}
+        suggested = "/api/pages/a.md/suggestions/typed/0123456789abcdef"
+        assert (await http.put(suggested, json={"changes": [change]})).status_code == 200
+        ann.delete(0, 7)
+        await on_disk(file, b" three\n")
+        await server.end(9)
+    async with serving(tmp_path, port=server.port) as server, server.client() as http:
+        (thread,) = await listed(http)
+        assert (thread["range"], thread["words"]) == ({"start": 1, "end": 6}, "three")
+
+
+async def test_the_author_edits_a_comment_and_nobody_else(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one\n", encoding="utf-8")
+    async with serving(tmp_path) as server, server.client() as http:
+        made = (await post(http, "", 201, **passage("one\n", "one"), text="Wy?", name="Ann"))["thread"]
+        path, comment = f"/{made['id']}/edit", made["comments"][0]
+        edited = await post(http, path, comment=comment["id"], text=" Why? ", name="Ann")
+        (now,) = edited["thread"]["comments"]
+        assert (now["text"], now["by"], now["time"]) == ("Why?", "Ann", comment["time"])
+        assert now["edited"] >= now["time"] > comment["edited"] == 0
+        for code, status, body in (
+            ("not_allowed", 403, {"comment": comment["id"], "text": "No", "name": "Ben"}),
+            ("no_such_comment", 404, {"comment": "none", "text": "No", "name": "Ann"}),
+            ("bad_request", 422, {"comment": comment["id"], "text": " ", "name": "Ann"}),
+        ):
+            refused = await post(http, path, status, **body)
+            assert refused["error"]["code"] == code
+        await server.end(9)
+    async with serving(tmp_path, port=server.port) as server, server.client() as http:
+        assert (await listed(http))[0]["comments"] == [now]
 
 
 async def test_a_thread_is_begun_answered_resolved_and_outlives_a_crash(tmp_path: Path) -> None:

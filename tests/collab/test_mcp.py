@@ -125,3 +125,58 @@ async def test_only_those_with_the_token_of_writers_are_served(tmp_path: Path) -
             assert (await http.post("/mcp", json=body)).status_code == 403
         async with server.client(Authorization="Bearer wrong") as http:
             assert (await http.post("/mcp", json=body)).status_code == 401
+
+
+async def talk(client: Client, command: str, **more: Any) -> tuple[str, bool]:
+    answer = await client.call_tool("page_comments", {"command": command, "path": "a.md", **more})
+    (content,) = answer.content
+    assert content.type == "text"
+    return content.text, bool(answer.is_error)
+
+
+async def test_an_agent_takes_part_in_the_comments(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one two one\n", encoding="utf-8")
+    async with serving(tmp_path) as server, agent(server) as client, server.client() as http:
+        assert not (await talk(client, "list"))[1]
+        said = {"range": {"start": 4, "end": 7}, "words": "two", "text": "Why?\nMCP: Because", "name": "Ann"}
+        thread = (await http.post("/api/pages/a.md/comments", json=said)).json()["thread"]["id"]
+        told, _ = await talk(client, "list")
+        assert thread in told
+        assert "\nMCP:" not in told  # nobody speaks as somebody else
+        assert not (await talk(client, "reply", thread=thread, text="Better so."))[1]
+        assert not (await talk(client, "resolve", thread=thread))[1]
+        told, failed = await talk(client, "add", words="two one", text="@assistant and this?")
+        assert not failed
+        threads = (await http.get("/api/pages/a.md/comments")).json()["threads"]
+        assert [[each["by"] for each in one["comments"]] for one in threads] == [["Ann", "MCP"], ["MCP"]]
+        assert [one["resolved_by"] for one in threads] == ["MCP", ""]
+        assert [one["quote"] for one in threads] == ["two", "two one"]
+        assert (await http.get("/api/pages/a.md")).json()["text"] == "one two one\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": "add", "words": "one", "text": "Which?"},
+        {"command": "add", "words": "three", "text": "Where?"},
+        {"command": "add", "words": "two", "text": " "},
+        {"command": "add", "text": "x"},
+        {"command": "reply", "thread": "none", "text": "x"},
+        {"command": "resolve", "thread": "none"},
+        {"command": "resolve"},
+    ],
+)
+async def test_a_comment_without_a_place_is_refused_and_changes_nothing(
+    tmp_path: Path, arguments: dict[str, Any]
+) -> None:
+    (tmp_path / "a.md").write_text("one two one\n", encoding="utf-8")
+    async with serving(tmp_path) as server, agent(server) as client, server.client() as http:
+        assert (await talk(client, **arguments))[1]
+        assert (await http.get("/api/pages/a.md/comments")).json()["threads"] == []
+
+
+async def test_an_agent_comments_on_no_page_that_may_only_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one\n", encoding="utf-8")
+    async with serving(tmp_path, "--read-only") as server, agent(server) as client:
+        assert (await talk(client, "add", words="one", text="Why?"))[1]
+        assert not (await talk(client, "list"))[1]

@@ -57,6 +57,7 @@ def test_a_suggestion_is_not_in_the_text_until_it_is_accepted() -> None:
         "range": {"start": 9, "end": 29},
         "reason": "why",
         "by": "Assistant",
+        "model": "",
         "match": "exact",
         "forgiven": [],
         "version": made.version,

@@ -41,6 +41,7 @@ from kakite.collab.auth.policy import FULL_ACCESS, AuthPolicy, User, build_csp
 from kakite.collab.comments.routes import add_comments
 from kakite.collab.lifecycle import add_lifecycle, explain_absence
 from kakite.collab.mcp_tools import INSTRUCTIONS, Mode, open_tools
+from kakite.collab.provenance.routes import add_provenance
 from kakite.collab.realtime import room
 from kakite.collab.realtime.room import ConnectionRejected, RoomConnection
 from kakite.collab.redis.forward import CALLS_PATH, HANDOVER_PATH, ForwardedToolset, OwnerProxy
@@ -168,6 +169,7 @@ def create_collab_server(
     add_suggestions(app, pages)
     add_versions(app, pages)
     add_comments(app, registry)
+    add_provenance(app, pages)
     add_assistant(app, registry)
     add_lifecycle(app, pages)
     _add_document_routes(app, pages)
@@ -342,9 +344,9 @@ def _add_socket(app: FastAPI, pages: DocumentRegistry) -> None:
             found = await _open_for_websocket(pages, websocket, page)
             if websocket.query_params.get("history", found.history) != found.history:
                 raise ConnectionRejected(room.DOCUMENT_RESET, "the document has begun anew")
-            connection = RoomConnection(
-                get_user(websocket).name, writes=can_write(pages, get_user(websocket), page)
-            )
+            user = get_user(websocket)
+            is_named = user.signed_in_by not in {"link", "token"}
+            connection = RoomConnection(user.name, writes=can_write(pages, user, page), is_named=is_named)
             await _run_connection(websocket, found, connection)
         except ConnectionRejected as refused:
             with suppress(RuntimeError, WebSocketDisconnect):  # it went by itself

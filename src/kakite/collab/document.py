@@ -19,7 +19,15 @@ from pycrdt import Doc
 
 from kakite.collab.assistant.conversation import ChatTurn, DocumentConversation
 from kakite.collab.comments.threads import CommentThreads
-from kakite.collab.file_sync import FileSync, FileText, SyncCallbacks, merge_three_way, merge_two_way
+from kakite.collab.file_sync import (
+    FILE_ORIGIN,
+    FileSync,
+    FileText,
+    SyncCallbacks,
+    merge_three_way,
+    merge_two_way,
+)
+from kakite.collab.provenance.authors import Author, Authorship
 from kakite.collab.realtime.room import DOCUMENT_RESET, SERVICE_RESTART, ConnectionRejected, Room, RoomLimits
 from kakite.collab.redis.cluster import ClusterError, cancel_and_wait
 from kakite.collab.shared_text import SharedText
@@ -86,12 +94,15 @@ def merge_file_changes(stored: DocumentRecord, file: FileText | None, page: str)
     told = cast("dict[str, Any]", stored.records.get("suggestions") or {})
     suggestions = load_suggestions(shared, told, page)
     comments = load_comments(shared, stored)
+    authors = load_authors(str(shared), stored)
+    shared.observe(lambda changes, _origin: authors.follow(changes, str(shared), FILE_AUTHOR))
     before = base.text if base is not None else None
     shared.apply(merge_external(before, str(shared), file.text), "file")
     records = dict(stored.records)
     if suggestions is not None:
         records["suggestions"] = suggestions.to_json()
     records["comments"] = comments.to_json()
+    records["authors"] = authors.to_json()
     return replace(
         stored,
         update=encode_new_document(str(shared)),
@@ -116,6 +127,21 @@ def load_suggestions(text: SharedText, told: dict[str, Any], page: str) -> Sugge
 def load_comments(text: SharedText, stored: DocumentRecord) -> CommentThreads:
     """Return the comments that were stored; none if there are none."""
     return CommentThreads.from_json(text, cast("dict[str, Any]", stored.records.get("comments") or {}))
+
+
+FILE_AUTHOR = Author(kind="file")
+_PEOPLE = ("typed-", "restore-")
+"""What the runs begin with that are people's."""
+
+
+def load_authors(text: str, stored: DocumentRecord) -> Authorship:
+    """Return who wrote the text of a page, as far as that was stored.
+
+    It was stored with the file: of what was written since, before a crash, it is not known.
+    """
+    files = [each for each in (stored.writing, stored.base) if each is not None]
+    known = [FileText.from_bytes(each, stored.encoding).text for each in files]
+    return Authorship.from_json(cast("dict[str, Any]", stored.records.get("authors") or {}), [text, *known])
 
 
 log = logging.getLogger(__name__)
@@ -151,6 +177,12 @@ class DocumentContext(Protocol):
 class OpenDocument:
     """One open page: its text, who is there, its file, and what is to be stored of it."""
 
+    _has_news = False
+    """Whether what is beside the document is to be stored as well."""
+    origin: object = None
+    """Of the change that is being told of."""
+    closing = False
+
     def __init__(
         self,
         name: str,
@@ -182,6 +214,8 @@ class OpenDocument:
         self.text = SharedText()
         self.suggestions = Suggestions(self.text, page=name)
         self.comments = CommentThreads(self.text)
+        self.authors = Authorship("")
+        """Who wrote what; only the page's owner knows."""
         self.versions = NamedVersions()
         """Those that people gave a name."""
         self.conversation = DocumentConversation()
@@ -189,9 +223,6 @@ class OpenDocument:
         self.runs: Callable[[], list[AssistantRun]] = lambda: registry.runs_of(name)
         """Returns the assistant's runs on this page."""
         self.room = Room(self.text.doc, self.build_state, limits=registry.limits)
-        self.origin: object = None
-        """Of the change that is being told of."""
-        self.closing = False
         self._processes: dict[str, str] = {}
         self.used = 0
         """How many hold the page open besides connections."""
@@ -201,12 +232,13 @@ class OpenDocument:
         self._written = ""
         """The version of the file that its owner wrote last."""
         self.disk = self._create_file_sync(None)
+        self._stop = self.text.observe(self._on_text_change)
         if line is None or line.holds:
             self.take_ownership(stored, file)
         elif stored is not None:
             self.text.doc.apply_update(stored.update)
             self._shown = {}
-        self._stop = self.text.observe(self._on_text_change)
+        self.origin = None
         self._observed = self.text.doc.observe(self._on_transaction)
         if line is not None:
             self.room.on_presence = line.publish_awareness
@@ -367,6 +399,7 @@ class OpenDocument:
         return {
             "suggestions": self.suggestions.to_json(),
             "comments": self.comments.to_json(),
+            "authors": self.authors.to_json(),
             "runs": [run.to_json() for run in self.runs()],
         }
 
@@ -381,8 +414,12 @@ class OpenDocument:
             await self.line.flush()
 
     def publish_records(self) -> None:
-        """Store what is beside the document, and tell everybody."""
-        self.schedule_save(DocumentWrite(records=self.build_records()))
+        """Store what is beside the document, and tell everybody.
+
+        It is looked at only once it is stored: while the text tells of a change, not all know of it yet.
+        """
+        self._has_news = True
+        self.schedule_save(DocumentWrite())
         self.room.broadcast_state()
 
     def set_versions(self, versions: NamedVersions) -> None:
@@ -427,6 +464,7 @@ class OpenDocument:
             )
         if self.line is not None and saving.base is not None:
             self.room.broadcast_state()
+        self._has_news = self._has_news or saving.base is not None or saving.writing is not None
         self._saving = saving if self._saving is None else self._saving.merge(saving)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(STORE_DELAY, self._store_soon)
@@ -449,6 +487,10 @@ class OpenDocument:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._has_news and self._saving is not None:
+            if self.is_owner:
+                self._saving = self._saving.merge(DocumentWrite(records=self.build_records()))
+            self._has_news = False
         saving = self._saving
         if saving is not None:
             self._rows = 1 if saving.instead else self._rows + len(saving.updates)
@@ -554,6 +596,7 @@ class OpenDocument:
     def _restore(self, stored: DocumentRecord) -> None:
         """Take up the suggestions, comments and named versions that were stored."""
         self.versions = NamedVersions.from_json(stored.versions)
+        self.authors = load_authors(str(self.text), stored)
         self.comments.close()
         self.comments = load_comments(self.text, stored)
         told = cast("dict[str, Any]", stored.records.get("suggestions") or {})
@@ -563,8 +606,24 @@ class OpenDocument:
         elif told:
             log.warning("the suggestions for `%s` cannot be read and are dropped", self.name)
 
-    def _on_text_change(self, _changes: ChangeSet, origin: object) -> None:
+    def _on_text_change(self, changes: ChangeSet, origin: object) -> None:
         self.origin = origin
+        self.authors.follow(changes, str(self.text), self._find_author(origin))
+
+    def _find_author(self, origin: object) -> Author | None:
+        """Return who makes the change that is being told of; None if that is not known."""
+        if origin == FILE_ORIGIN:
+            return FILE_AUTHOR
+        if (name := self.room.find_writer()) is not None:
+            return Author(kind="person", name=name)
+        if not isinstance(origin, str) or not origin.startswith("run:"):
+            return None
+        found = self.suggestions.find_proposer(origin.removeprefix("run:"))
+        if found is None:
+            return None
+        if found.model:
+            return Author(kind="assistant", name=found.by, model=found.model)
+        return Author(kind="person" if found.run.startswith(_PEOPLE) else "agent", name=found.by)
 
     def _on_transaction(self, event: TransactionEvent) -> None:
         origin, self.origin = self.origin, None

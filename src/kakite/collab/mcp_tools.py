@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NoReturn
 
+from kakite.collab.comments.threads import MAX_PASSAGE, MAX_TEXT, CommentThread, CommentThreads
 from kakite.collab.registry import DocumentRegistry, OpenDocument
 from kakite.collab.shared_text import SharedText, TextSnapshot
 from kakite.collab.suggestions.placement import PlaceChanged
-from kakite.collab.suggestions.store import Suggestion, compute_changes
+from kakite.collab.suggestions.store import Suggestion, compute_changes, get_line_number
 from kakite.edit import ChangeSet, Edit, EditError, FieldNames, render_for_model
 from kakite.tools import FunctionTool, FunctionToolset, Tool, ToolError, ToolResult
 from kakite.tools.editor.text_editor import TEXT_EDITOR
@@ -28,7 +29,8 @@ Mode = Literal["review", "auto"]
 INSTRUCTIONS = """\
 Pages that people are writing at this moment. View a page before you edit it, and view it again when an edit
 is refused: people type meanwhile. In review mode an edit becomes a suggestion, which is in the text only once
-a person accepts it; page_suggestions says what became of yours. Keep edits small."""
+a person accepts it; page_suggestions says what became of yours. Keep edits small. People discuss passages in
+comments: page_comments lists them, and answers."""
 
 _MAX_VIEWS = 64
 """Pages whose last view is kept."""
@@ -49,6 +51,31 @@ PAGE_SUGGESTIONS = Tool(
     idempotent=True,
 )
 
+PAGE_COMMENTS = Tool(
+    name="page_comments",
+    title="Comments on a page",
+    description=f"""\
+List the comments on passages of a page, and take part.
+- list: all threads, each with its id, passage and comments.
+- add: begin a thread with `text` on the passage `words`, which must stand in one place of the page.
+- reply: add `text` to `thread`. One that was resolved is open again.
+- resolve: mark `thread` as done.
+A comment has {MAX_TEXT} characters at the most, a passage {MAX_PASSAGE}. The page's text does not change.""",
+    parameters={
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "enum": ["list", "add", "reply", "resolve"]},
+            "path": {"type": "string", "description": "The page's name"},
+            "thread": {"type": "string", "description": "The id of a thread"},
+            "words": {"type": "string", "minLength": 1, "maxLength": MAX_PASSAGE},
+            "text": {"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
+        },
+        "required": ["command", "path"],
+        "additionalProperties": False,
+    },
+    effect="write",
+)
+
 
 def open_tools(pages: DocumentRegistry, mode: Mode = "review", *, by: str = "MCP") -> FunctionToolset:
     """Return the toolset; ``by`` is who the suggestions are said to be from."""
@@ -56,6 +83,7 @@ def open_tools(pages: DocumentRegistry, mode: Mode = "review", *, by: str = "MCP
     return FunctionToolset(
         FunctionTool(_describe_editor(mode), editor.perform),
         FunctionTool(PAGE_SUGGESTIONS, editor.list_suggestions),
+        FunctionTool(PAGE_COMMENTS, editor.comment),
     )
 
 
@@ -119,6 +147,27 @@ class _SuggestionEditor:
         counts = page.suggestions.counts
         told = f"{counts['accepted']} accepted and {counts['rejected']} rejected so far"
         return ToolResult(text="\n".join([*(lines or ["none are pending"]), told]))
+
+    async def comment(self, arguments: JsonObject) -> ToolResult:
+        """List the comments of a page, or add to them."""
+        page = await self._open_owned(self._resolve_name(arguments["path"]))
+        command = arguments["command"]
+        if command == "list":
+            return ToolResult(text=_format_threads(page))
+        if not self.pages.is_writable(page.name):
+            raise ToolError(f"`{page.name}` may only be read", code="write_denied")
+        thread = self._comment(page.comments, command, arguments)
+        await page.save_records()
+        return ToolResult(text=_format_thread(page, thread), details={"id": thread.id})
+
+    def _comment(self, comments: CommentThreads, command: str, arguments: JsonObject) -> CommentThread:
+        if command == "add":
+            span = comments.find_only_passage(_get_required(arguments, "words"))
+            return comments.begin(span, _get_text(arguments), by=self.by)
+        thread = _get_required(arguments, "thread")
+        if command == "reply":
+            return comments.reply(thread, _get_text(arguments), by=self.by)
+        return comments.resolve(thread, by=self.by)
 
     def _resolve_name(self, path: str) -> str:
         return resolve_document_name(self.pages, path)
@@ -225,6 +274,27 @@ def _accept(page: OpenDocument, made: Sequence[Suggestion], shown: TextSnapshot 
         shown.include(own, since, str(page.text))
 
 
+def _format_threads(page: OpenDocument) -> str:
+    threads = page.comments.list_threads()
+    return "\n\n".join(_format_thread(page, each) for each in threads) or "there are no comments"
+
+
+def _format_thread(page: OpenDocument, thread: CommentThread) -> str:
+    line = (
+        "its passage is gone"
+        if thread.is_detached
+        else f"line {get_line_number(str(page.text), thread.span.start)}"
+    )
+    state = f"resolved by {thread.resolved_by}" if thread.resolved_by else "open"
+    said = [f"  {each.by}: {_indent(each.text)}" for each in thread.comments]
+    return "\n".join([f"{thread.id}  {line}  {state}  on: {_indent(thread.words)}", *said])
+
+
+def _indent(text: str) -> str:
+    """Return a text whose further lines cannot be taken for somebody else's."""
+    return text.replace("\n", "\n    ")
+
+
 def _format_lines(made: Sequence[Suggestion]) -> str:
     return f"line{'s' * (len(made) > 1)} {', '.join(str(each.line) for each in made)}"
 
@@ -248,6 +318,13 @@ def _build_insertion(text: str, after: int, inserted: str) -> Edit:
     if before and not before.endswith("\n"):
         new = f"\n{new[:-1]}"
     return Edit(search=before + behind, replace=before + new + behind, line=first + 1)
+
+
+def _get_text(arguments: JsonObject) -> str:
+    text = _get_required(arguments, "text").strip()
+    if not text:
+        raise ToolError("`text` is blank", hint="say something")
+    return text
 
 
 def _get_required(arguments: JsonObject, name: str) -> str:

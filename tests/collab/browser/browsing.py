@@ -31,7 +31,8 @@ ARGUMENTS = [
 SIZE: dict[str, Any] = {"viewport": {"width": 1360, "height": 1400}}
 TEXT = """() => [...document.querySelectorAll(".cm-line")].map((line) => {
   const own = line.cloneNode(true);
-  own.querySelectorAll(".coming, .settle, .peer-caret, .cm-widgetBuffer").forEach((each) => each.remove());
+  const beside = own.querySelectorAll(".coming, .settle, .gone, .peer-caret, .cm-widgetBuffer");
+  beside.forEach((each) => each.remove());
   return own.textContent;
 }).join("\\n")"""
 """The text that stands in the editor, without what only stands beside it. Short pages are drawn whole."""
@@ -103,7 +104,7 @@ CARET = """(after) => {
   const nodes = [];
   let whole = "";
   for (let node; (node = walker.nextNode());) {
-    if (node.parentElement.closest(".coming, .settle, .peer-caret")) continue;
+    if (node.parentElement.closest(".coming, .settle, .gone, .peer-caret")) continue;
     nodes.push([whole.length, node]);
     whole += node.data;
   }

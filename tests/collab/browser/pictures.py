@@ -93,6 +93,7 @@ async def main(folder: Path) -> None:
         await changed(made, ann)
         await at_once(made, ann)
         await commented(made, ann)
+        await suggesting(made, ann)
         await in_japanese(made)
 
 
@@ -161,6 +162,29 @@ async def commented(made: Room, ann: Person) -> None:
     await ann.tab.locator("#comment-list > li .place").click()
     await ann.tab.locator(".commented.chosen").first.wait_for()
     await take(ann, "collab-comments")
+
+
+async def suggesting(made: Room, ann: Person) -> None:
+    """A person suggests, and somebody looks who wrote what."""
+    ben = made.people[1]
+    await ben.tab.locator("#suggesting").click()
+    await ben.put("In dry weeks we water ")
+    await ben.write("them ")
+    await ben.put("Never water the leaves of")
+    for _ in "the leaves of":
+        await ben.tab.keyboard.press("Backspace")
+    await ben.write("leaves: they burn, even those of")
+    await ann.tab.locator("#page-list .badge", has_text="2").wait_for()
+    await take(ben, "collab-suggesting")
+    await ann.tab.locator("#review-accept-all").click()
+    await ann.tab.locator("#review").wait_for(state="hidden")
+    await ann.tab.locator("#authors").click()
+    await ann.tab.locator(".cm-content .author").first.wait_for()
+    await ann.put("they burn")
+    await ann.tab.locator("#authors-here", has_text="Ben").wait_for()
+    await ann.saved()
+    await ann.tab.locator("#page-list .badge").wait_for(state="detached")
+    await take(ann, "collab-authors")
 
 
 async def in_japanese(made: Room) -> None:

@@ -194,8 +194,10 @@ async def test_who_may_only_read_is_shown_nothing_that_would_write(folder: Path,
             # The conversation, too, is there to be read: its links go to places, and what failed opens.
             places = ["link", "link", "link", "place", "place", "place"]
             assert sorted(shown) == [
+                "authors",
                 "failure",
                 *places[:3],
+                "manage-page",
                 "me",
                 *places[3:],
                 "review-next",

@@ -90,6 +90,36 @@ async def test_a_passage_is_discussed_and_resolved_by_keyboard_and_mouse(folder:
         assert await made.same(PAGE) == TEXT.replace("The garden", "The old garden")
 
 
+async def test_people_edit_their_own_comments_and_nobody_elses(folder: Path) -> None:
+    async with room(folder) as made:
+        ann, ben = await made.person("Ann", PAGE), await made.person("Ben", PAGE)
+        await comment(ann, "beans", "Witch?")
+        said = ben.tab.locator("#comment-list .said .words")
+        await said.get_by_text("Witch?").wait_for()
+        assert not await ben.tab.locator("#comment-list .edit-comment").count()
+        edit = ann.tab.locator("#comment-list .edit-comment")
+        await edit.focus()
+        await ann.tab.keyboard.press("Enter")
+        field = ann.tab.locator("#comment-list").get_by_role("textbox", name="Edit")
+        await field.fill("Which <b>ones</b>?")
+        await ben.tab.locator("#comment-list").get_by_role("textbox", name="Reply").fill("All")
+        await ben.tab.keyboard.press("Control+Enter")
+        await ann.tab.locator("#comment-list .words", has_text="All").wait_for()
+        assert await field.input_value() == "Which <b>ones</b>?"  # what one is writing stays
+        assert await field.evaluate("(each) => each === document.activeElement")
+        names = "[...document.querySelectorAll('.peer-name')]"
+        faded = f"() => {names}.every((each) => getComputedStyle(each).opacity === '0')"
+        await ann.tab.wait_for_function(faded)  # a name that fades has too little contrast for a moment
+        assert not await faults(ann)
+        await ann.tab.keyboard.press("Control+Enter")
+        await said.get_by_text("Which <b>ones</b>?").wait_for()
+        await ben.tab.locator("#comment-list .by", has_text="edited").wait_for()
+        await ann.tab.locator("#comment-list .edit-comment:focus").wait_for()
+        await ann.tab.keyboard.press("Enter")
+        await field.press("Escape")
+        assert await said.all_inner_texts() == ["Which <b>ones</b>?", "All"]
+
+
 async def test_words_that_are_removed_and_brought_back_have_their_comment_again(folder: Path) -> None:
     async with room(folder) as made:
         ann = await made.person("Ann", PAGE)

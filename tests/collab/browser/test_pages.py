@@ -184,5 +184,7 @@ async def test_what_is_unsent_comes_along_to_the_new_name(folder: Path) -> None:
 async def test_who_may_only_read_is_offered_neither_a_new_name_nor_removal(folder: Path) -> None:
     async with room(folder, ["--read-only"]) as made:
         ann = await made.person("Ann", PAGE)
-        assert await ann.tab.locator("#manage-page").is_hidden()
+        await ann.tab.locator("#manage-page").click()
+        await ann.tab.locator("#export-text").wait_for()
+        assert await ann.tab.locator("#rename").is_hidden()
         assert await ann.tab.locator("#removed").is_hidden()

@@ -111,9 +111,13 @@ async def test_closing_a_tab_with_something_unsent_is_asked_about(folder: Path) 
         assert await made.same(page) == "Ann: sent unsent\n"
 
 
-def test_what_is_confirmed_and_what_is_ones_own_make_the_text_whatever_others_write(tmp_path: Path) -> None:
+@pytest.mark.parametrize("checked", ["unsent", "draft"])
+def test_what_is_confirmed_and_what_is_ones_own_make_the_text_whatever_others_write(
+    tmp_path: Path, checked: str
+) -> None:
     program = tmp_path / "own.mjs"
-    made = [SOURCES / "node_modules/esbuild/bin/esbuild", "src/unsent.check.ts", "--bundle", "--format=esm"]
+    source = f"src/{checked}.check.ts"
+    made = [SOURCES / "node_modules/esbuild/bin/esbuild", source, "--bundle", "--format=esm"]
     for command in ([*made, "--platform=node", f"--outfile={program}"], [program, "11"]):
         done = subprocess.run(
             [node(), *command] if command[0] == program else command,

@@ -43,6 +43,7 @@ export interface Comment {
   by: string;
   text: string;
   time: number;  // seconds since 1970
+  edited?: number;  // when its author wrote it anew; 0 if they did not
   run: string;  // the assistant's, of which it is the answer
   status: string;  // how that run ended
 }
@@ -104,10 +105,10 @@ export async function refusal(answer: Response): Promise<Refused> {
 }
 
 /** Ask the server. Raises Refused, or TypeError when it does not answer. */
-export async function ask<T>(method: "GET" | "POST", path: string, body?: unknown): Promise<T> {
+export async function ask<T>(method: "GET" | "POST" | "PUT", path: string, body?: unknown, keepalive = false): Promise<T> {
   const answer = await fetch(`/api/${path}`, {
-    method, cache: "no-store", redirect: "error",
-    ...(method === "POST" && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body ?? {}) }),
+    method, cache: "no-store", redirect: "error", keepalive,
+    ...(method !== "GET" && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body ?? {}) }),
   });
   if (!answer.ok) throw await refusal(answer);
   return await answer.json() as T;

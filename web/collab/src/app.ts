@@ -5,20 +5,24 @@ import { Awareness } from "y-protocols/awareness";
 import * as Y from "yjs";
 import { ask, type Me, Refused, segment, type Shared } from "./api";
 import { Assistant, reason } from "./assistant";
+import { Authors } from "./authors";
 import { Comments } from "./comments";
 import { safeColor } from "./cursors";
 import { $, announce, button, el, relabel, say } from "./dom";
 import { openEditor } from "./editor";
+import { Exporting } from "./exporting";
 import { type Kept, rename } from "./kept";
 import { Link, type LinkState } from "./link";
 import { bringBack, isRemoved, Management, Removed, renamed } from "./manage";
 import { address, initial, Pages } from "./pages";
 import { marks } from "./marks";
 import { asBefore, settings, type User, whoIs } from "./person";
-import { Preview } from "./preview";
+import { isMarkdown, Preview } from "./preview";
 import { Review } from "./review";
 import { Runs } from "./runs";
+import { Suggesting } from "./suggest";
 import { enter, suggestions } from "./suggestions";
+import { syncOf } from "./sync";
 import { t, type Text } from "./texts";
 import { Unsent } from "./unsent";
 import { Versions } from "./versions";
@@ -27,6 +31,7 @@ const LARGE = 256 * 1024;  // bytes above which writing gets slow
 
 interface Open {
   page: string;
+  text: Y.Text;
   link: Link;
   unsent: Unsent;
   awareness: Awareness;
@@ -35,6 +40,8 @@ interface Open {
   undoManager: Y.UndoManager;
   review: Review;
   comments: Comments;
+  suggesting: Suggesting;
+  authors: Authors;
   runs: Runs;
   close: () => void;
 }
@@ -160,8 +167,9 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   const review = new Review(text, page, writable, trouble, pane);
   const undoManager = review.undo;
   const comments = new Comments({ page, writable, name: myName, pane, trouble });
+  const authors = new Authors(page, trouble);
   const runs = new Runs({ page, writable, trouble, go: (other) => void openPage(other) });
-  const preview = new Preview($("preview-text"), () => text.toString(), /\.(md|markdown|mdx)$/i.test(page));
+  const preview = new Preview($("preview-text"), () => text.toString(), isMarkdown(page));
   let connection: LinkState = { is: "connecting" };
   let file: Shared["file"] = { saved: true, problem: null };
 
@@ -172,7 +180,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     else if (connection.is === "connecting") state("connecting");
     else if (file.problem) { state("saving", "bad"); notice("fileProblem", { problem: file.problem }); }
     else {
-      state(file.saved && unsent.isEmpty ? (writable ? "saved" : "readOnly") : "saving");
+      state(file.saved && unsent.isEmpty && suggesting.isSent ? (writable ? "saved" : "readOnly") : "saving");
       notice(bytes > LARGE ? "large" : null, { size: Math.round(bytes / 1024) });
     }
   };
@@ -193,6 +201,12 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     comments.moved();
   };
 
+  const suggesting = new Suggesting({
+    page, writable, name: myName, undo: undoManager, trouble,
+    changed: () => told(),
+    shown: () => review.shared(suggesting.shown),
+    lost: (passages) => rescue([$<HTMLTextAreaElement>("rescued-text").value, ...passages]),
+  });
   const unsent = new Unsent(page, { history: () => link.history, connected: () => link.isConnected, changed: () => told() });
   const link = new Link(page, doc, awareness, unsent, {
     state: (now) => {
@@ -203,7 +217,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     },
     shared: (shared) => {
       file = shared.file;
-      review.shared(shared.suggestions);
+      review.shared(suggesting.shared(shared.suggestions));
       comments.shared(shared.comments);
       runs.shared(shared.runs);
       assistant.shared(page, shared);
@@ -216,7 +230,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
         isOthers: (origin) => origin === link,
         label: t("editorLabel", { page }),
         nonce: document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "",
-        more: [suggestions((id, how) => void review.settle(id, how)), marks(comments.begin)],
+        more: [suggesting.extension, suggestions((id, how) => void review.settle(id, how)), marks(comments.begin), authors.extension],
       });
       opened.view = view;
       unsent.begin(view.state.doc);
@@ -226,6 +240,8 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       view.scrollDOM.addEventListener("scroll", follow, { passive: true });
       review.attach(view);
       comments.attach(view);
+      suggesting.attach(view);
+      authors.attach(view);
       preview.draw();
       $("editor").ariaBusy = "false";
       if (carried) view.dispatch({ selection: { anchor: Math.min(carried.caret, view.state.doc.length) }, scrollIntoView: true });
@@ -242,9 +258,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
     kept: unsent.carry(), caret: opened.view?.state.selection.main.head ?? 0, focused: opened.view?.hasFocus ?? false,
   });
   const rescued = (passages: string[]) => {
-    if (open?.unsent !== unsent) return;
-    $("rescued").hidden = !passages.length;
-    $<HTMLTextAreaElement>("rescued-text").value = passages.join("\n\n");
+    if (open?.unsent === unsent) rescue(passages);
   };
   const follow = () => {
     const view = opened.view;
@@ -258,12 +272,14 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   who();
 
   const opened: Open = {
-    page, link, unsent, awareness, preview, review, comments, runs, undoManager, view: null,
+    page, text, link, unsent, awareness, preview, review, comments, suggesting, authors, runs, undoManager, view: null,
     close: () => {
       clearTimeout(measuring);
+      suggesting.close();
       link.close();
       unsent.close();
       comments.close();
+      authors.close();
       opened.view?.destroy();
       preview.close();
       awareness.destroy();
@@ -275,6 +291,13 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
   assistant.show(page);
   document.body.dataset["may"] = writable ? "write" : "read";
   return opened;
+}
+
+/** Show passages that have no place. */
+function rescue(passages: string[]): void {
+  const shown = passages.filter(Boolean);
+  $("rescued").hidden = !shown.length;
+  $<HTMLTextAreaElement>("rescued-text").value = shown.join("\n\n");
 }
 
 /** Go to the suggestion that was asked for on another page. */
@@ -355,7 +378,8 @@ const assistant = new Assistant({
   page: () => open?.page ?? null,
   selection: () => {
     const { from, to } = open?.view?.state.selection.main ?? { from: 0, to: 0 };
-    return open?.view ? { start: from, end: to } : null;
+    const sync = open?.view && syncOf(open.view);
+    return sync ? { start: sync.toShared(from), end: sync.toShared(to) } : null;
   },
   trouble,
   go: (page, suggestion) => {
@@ -371,6 +395,9 @@ const pages = new Pages((page) => void openPage(page), (rows) => assistant.pages
 });
 new Management(() => open?.page ?? null, () => void pages.look());
 
+new Exporting(() => open && { page: open.page, text: open.text.toString() }, () => $<HTMLDialogElement>("manage").close());
+addEventListener("beforeprint", () => open?.preview.draw(true));
+
 new Versions(() => open?.page ?? null, () => pane("page"));
 
 settings((now) => {
@@ -381,6 +408,7 @@ settings((now) => {
   pages.draw(true);
   open?.review.draw();
   open?.comments.draw();
+  open?.authors.draw();
   open?.runs.draw();
 });
 for (const choice of document.querySelectorAll<HTMLInputElement>("input[name=view]")) choice.addEventListener("change", () => look(choice.value));
@@ -410,7 +438,7 @@ addEventListener("keydown", (event) => {
   event.preventDefault();  // the browser would save its own picture of the page; ours is saved while one writes
   if (!$("state").hidden) announce($("state").textContent);
 });
-addEventListener("beforeunload", (event) => { if (open?.unsent.isLate) event.preventDefault(); });
+addEventListener("beforeunload", (event) => { if (open && (open.unsent.isLate || !open.suggesting.isSent)) event.preventDefault(); });
 $("rescued-copy").addEventListener("click", () => {
   $<HTMLTextAreaElement>("rescued-text").select();
   if (document.execCommand("copy")) announce(t("copied"));  // the newer way is closed to pages over plain HTTP

@@ -181,6 +181,8 @@ export class Comments {
 /** One thread as it is shown; what is being written in it stays when it is shown anew. */
 class Card {
   private id = "";
+  private thread: Thread | null = null;
+  private editing: { comment: string; root: HTMLLIElement } | null = null;
   private readonly place = el("button", { type: "button", class: "place", onclick: () => this.go() });
   private readonly said = el("ol", { class: "said" });
   private readonly state = el("p", { class: "quiet" });
@@ -206,7 +208,11 @@ class Card {
     this.root.classList.toggle("mentions", !by && comments.some((each) => mentions(each, this.around.name())));
     this.place.replaceChildren(el("q", {}, short(quote)), say(el("span", { class: "quiet" }), detached ? "passageGone" : "line", { n: line }));
     this.place.disabled = detached || !!by;
-    this.said.replaceChildren(...comments.map(row));
+    this.thread = thread;
+    if (!comments.some((each) => each.id === this.editing?.comment)) this.editing = null;
+    const held = this.said.querySelector<HTMLElement>("[data-comment]:has(.edit-comment:focus)")?.dataset["comment"];
+    fill(this.said, comments.map((each) => (each.id === this.editing?.comment ? this.editing.root : row(each, this.mayEdit(each) ? () => this.edit(each) : null))));
+    if (held) this.focus(held);
     this.state.hidden = !answering && !by;
     this.state.classList.toggle("busy", answering);
     if (answering) say(this.state, "thinking");
@@ -216,18 +222,52 @@ class Card {
     this.after.hidden = !writes || !by;
   }
 
+  private mayEdit({ by, run }: Comment): boolean {
+    return this.around.writable && !run && by === this.around.name();
+  }
+
+  /** Write one's own comment anew. */
+  private edit({ id, text: before }: Comment): void {
+    const text = say(el("textarea", { rows: "2", maxlength: "5000", onkeydown: (event) => {
+      const key = event as KeyboardEvent;
+      if (key.key === "Escape" && !key.isComposing) this.edited(id);
+      else if (sends(key)) { key.preventDefault(); void save(); }
+    } }), "editComment", undefined, "label");
+    text.value = before;
+    const save = async () => {
+      const now = text.value.trim();
+      if (now && (now === before || await this.post(`/${this.id}/edit`, { comment: id, text: now }))) this.edited(id);
+    };
+    const form = el("form", { class: "edit", onsubmit: (event) => { event.preventDefault(); void save(); } }, text,
+      el("p", { class: "actions" }, say(el("button", { type: "submit" }), "saveComment"), button("commentCancel", () => this.edited(id))));
+    this.editing = { comment: id, root: el("li", {}, form) };
+    if (this.thread) this.show(this.thread);
+    text.focus();
+  }
+
+  private edited(comment: string): void {
+    this.editing = null;
+    if (this.thread) this.show(this.thread);
+    this.focus(comment);
+  }
+
+  private focus(comment: string): void {
+    this.said.querySelector<HTMLElement>(`[data-comment="${comment}"] .edit-comment`)?.focus();
+  }
+
   private async reply(): Promise<void> {
     const text = this.text.value.trim();
     if (text && await this.post(`/${this.id}/reply`, { text })) this.text.value = "";
   }
 }
 
-function row({ by, text, time, run, status }: Comment): HTMLLIElement {
+function row({ id, by, text, time, run, status, edited }: Comment, edit: (() => void) | null): HTMLLIElement {
   const when = new Date(time * 1000);
   const shown = new Intl.DateTimeFormat(spoken(), { dateStyle: "medium", timeStyle: "short" }).format(when);
   const body = run ? el("div", { class: "answer" }, text ? fragment(text) : say(el("span", { class: "quiet" }), status === "done" ? "answeredEdits" : "failedRun"))
     : el("div", { class: "words" }, ...named(text));
-  return el("li", {}, el("p", { class: "by" }, el("bdi", {}, by), " ", el("time", { datetime: when.toISOString() }, shown)), body);
+  return el("li", { "data-comment": id }, el("p", { class: "by" }, el("bdi", {}, by), " ", el("time", { datetime: when.toISOString() }, shown),
+    !!edited && [" · ", say(el("span", {}), "editedComment")], edit && button("editComment", edit, { class: "link edit-comment" })), body);
 }
 
 /** A text with those whom it mentions marked. */

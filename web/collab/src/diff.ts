@@ -8,6 +8,8 @@ const words = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /** The pieces that turn `old` into `now`, in order; one for all where little of it stays. */
 export function pieces(old: string, now: string): Piece[] {
+  if (now.startsWith(old) && now !== old) return [{ from: old.length, to: old.length, insert: now.slice(old.length) }];
+  if (now.endsWith(old) && now !== old) return [{ from: 0, to: 0, insert: now.slice(0, now.length - old.length) }];
   const a = split(old), b = split(now);
   let head = 0, tail = 0;
   while (head < a.length && head < b.length && a[head] === b[head]) head += 1;

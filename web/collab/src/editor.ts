@@ -4,14 +4,14 @@ import { deleteMarkupBackward, insertNewlineContinueMarkup, markdownLanguage } f
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { search, searchKeymap } from "@codemirror/search";
 import { type ChangeSet, EditorState, type Extension, Prec } from "@codemirror/state";
-import { drawSelection, dropCursor, EditorView, highlightSpecialChars, keymap } from "@codemirror/view";
+import { drawSelection, dropCursor, EditorView, highlightSpecialChars, keymap, type ViewUpdate } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { yCollab, yUndoManagerKeymap } from "y-codemirror.next";
 import type { Awareness } from "y-protocols/awareness";
 import type { Text, UndoManager } from "yjs";
 import { cursors } from "./cursors";
 import { phrases } from "./phrases";
-import { fromOthers, sync } from "./sync";
+import { drafted, fromOthers, inShared, sync } from "./sync";
 import { spoken } from "./texts";
 
 const LOOKS = HighlightStyle.define([
@@ -25,6 +25,13 @@ const LOOKS = HighlightStyle.define([
   { tag: [tags.processingInstruction, tags.contentSeparator, tags.labelName, tags.meta], class: "md-mark" },
   { tag: tags.comment, class: "md-mark" },
 ]);
+
+/** What an update changes in the shared text: nothing, where a suggestion is typed. */
+function changed({ transactions, changes }: ViewUpdate): ChangeSet | null {
+  if (transactions.some((each) => each.annotation(drafted))) return null;
+  const shared = transactions.map((each) => each.annotation(inShared)).find((each) => each !== undefined);
+  return shared === undefined ? changes : shared;
+}
 
 interface Parts {
   page: string;
@@ -70,7 +77,7 @@ export function openEditor(parent: HTMLElement, parts: Parts): EditorView {
           const selection = update.selectionSet || update.docChanged;
           if (selection || update.focusChanged || update.transactions.some((each) => each.effects.length))
             parts.changed(update.view, {
-              text: update.docChanged ? update.changes : null,
+              text: update.docChanged ? changed(update) : null,
               mine: !update.transactions.some((each) => each.annotation(fromOthers)),
               selection,
             });

@@ -3,6 +3,7 @@ import { type EditorState, Facet, type Range, StateEffect, StateField, type Text
 import { Decoration, type DecorationSet, EditorView, keymap } from "@codemirror/view";
 import type { Thread } from "./api";
 import { nearest } from "./suggestions";
+import { syncOf } from "./sync";
 
 export interface Span { from: number; to: number }
 
@@ -68,7 +69,9 @@ function draw(marks: readonly Mark[], draft: Span | null, active: string | null)
 
 /** Mark the passages of these threads, but for those that are resolved. */
 export function showThreads(view: EditorView, threads: Thread[]): void {
-  view.dispatch({ effects: given.of(threads) });
+  const sync = syncOf(view);
+  const placed = sync?.draft ? threads.map((each) => ({ ...each, range: { start: sync.toEditor(each.range.start), end: sync.toEditor(each.range.end) } })) : threads;
+  view.dispatch({ effects: given.of(placed) });
 }
 
 /** Mark the passage that a comment is being written on; null: there is none. */

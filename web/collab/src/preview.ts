@@ -43,10 +43,11 @@ export class Preview {
     this.root.replaceChildren();
   }
 
-  draw(): void {
-    if (!this.root.checkVisibility()) return;
+  /** Draw what is new; what nobody sees only if `anyhow`. */
+  draw(anyhow = false): void {
+    if (!anyhow && !this.root.checkVisibility()) return;
     const began = performance.now();
-    const fresh = this.markdown ? rendered(this.text()) : [{ html: `<pre class="plain">${md.utils.escapeHtml(this.text())}</pre>`, line: 0 }];
+    const fresh = this.markdown ? rendered(this.text()) : [{ html: plain(this.text()), line: 0 }];
     const old = this.blocks;
     let head = 0, tail = 0;
     while (head < old.length && head < fresh.length && old[head]!.html === fresh[head]!.html) head += 1;
@@ -72,6 +73,17 @@ export class Preview {
     const found = this.blocks.findLast((each) => each.line <= line);
     if (found) scroller.scrollTop = found.node.offsetTop - scroller.offsetTop;
   }
+}
+
+function plain(text: string): string {
+  return `<pre class="plain">${md.utils.escapeHtml(text)}</pre>`;
+}
+
+export const isMarkdown = (page: string): boolean => /\.(md|markdown|mdx)$/i.test(page);
+
+/** All of a page as markup. */
+export function markup(page: string, text: string): string {
+  return isMarkdown(page) ? rendered(text).map(({ html }) => html).join("") : plain(text);
 }
 
 /** The top-level blocks of a text, each as markup, with its first line. */

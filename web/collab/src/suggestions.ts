@@ -5,6 +5,7 @@ import { Decoration, type DecorationSet, EditorView, keymap, WidgetType } from "
 import type { Suggestion } from "./api";
 import { pieces } from "./diff";
 import { el, sign } from "./dom";
+import { syncOf } from "./sync";
 import { t } from "./texts";
 
 /** A suggestion and where it is; without a place, what it would replace is not in the text (any more). */
@@ -14,7 +15,7 @@ export interface Reviewing { placed: Placed[]; active: string | null; decoration
 
 type Settle = (id: string, how: "accept" | "reject") => void;
 
-const given = StateEffect.define<{ suggestions: Suggestion[] }>();
+const given = StateEffect.define<{ suggestions: Suggestion[]; drafting: boolean }>();
 const entered = StateEffect.define<string>();
 const settling = Facet.define<Settle, Settle>({ combine: (all) => all[0] ?? (() => undefined) });
 
@@ -27,7 +28,7 @@ export const reviewing = StateField.define<Reviewing>({
     if (!before.placed.length && !fresh) return before;
     const { doc } = change.state;
     let placed = change.docChanged ? before.placed.map((each) => moved(each, change)) : before.placed;
-    if (fresh) placed = locate(doc, fresh.value.suggestions, placed);
+    if (fresh) placed = locate(doc, fresh.value.suggestions, placed, fresh.value.drafting);
     const head = change.state.selection.main.head;
     const active = wanted ?? at(placed, head)?.suggestion.id ?? null;
     const same = !fresh && active === before.active && !(change.docChanged && touched(before.placed, change));
@@ -46,8 +47,8 @@ function touched(placed: readonly Placed[], { changes }: Transaction): boolean {
   return placed.some(({ from, to }) => changes.touchesRange(from, to) !== false);
 }
 
-/** Find each where the server saw it, where we had it, or at the nearest place that reads the same. */
-function locate(doc: Text, suggestions: readonly Suggestion[], before: readonly Placed[]): Placed[] {
+/** Find each where the server saw it, where we had it, or at the nearest place that reads the same: unless a draft may hide it. */
+function locate(doc: Text, suggestions: readonly Suggestion[], before: readonly Placed[], drafting: boolean): Placed[] {
   const known = new Map(before.map((each) => [each.suggestion.id, each]));
   let whole: string | null = null;
   const placed = suggestions.map((suggestion): Placed => {
@@ -55,11 +56,11 @@ function locate(doc: Text, suggestions: readonly Suggestion[], before: readonly 
     const had = known.get(suggestion.id);
     const reads = (from: number) => doc.sliceString(from, from + search.length) === search;
     if (suggestion.status === "pending") {
-      if (had?.found && search && reads(had.from)) return { ...had, suggestion, to: had.from + search.length };
+      if (had?.found && had.suggestion.search === search && reads(had.from)) return { ...had, suggestion, to: had.from + search.length };
       if (range.start <= doc.length && reads(range.start))
         return { suggestion, from: range.start, to: range.start + search.length, found: true };
       whole ??= doc.toString();
-      const near = nearest(whole, search, range.start);
+      const near = drafting ? null : nearest(whole, search, range.start);
       if (near !== null) return { suggestion, from: near, to: near + search.length, found: true };
     }
     // People have written in it: the place is where the server tells, and its text is not what it was.
@@ -152,7 +153,10 @@ class Buttons extends WidgetType {
 
 /** Show these; those that are not among them have been settled. */
 export function show(view: EditorView, suggestions: Suggestion[]): void {
-  view.dispatch({ effects: given.of({ suggestions }) });
+  const sync = syncOf(view);
+  const drafting = !!sync?.draft;
+  const placed = drafting ? suggestions.map((each) => ({ ...each, range: { start: sync.toEditor(each.range.start), end: sync.toEditor(each.range.end) } })) : suggestions;
+  view.dispatch({ effects: given.of({ suggestions: placed, drafting }) });
 }
 
 /** Whether the text is what it was, or the server knows what became of it. What was just accepted is neither. */

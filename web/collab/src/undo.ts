@@ -1,8 +1,13 @@
-// A person's undo: what they wrote and how they settled suggestions, the last first.
+// A person's undo: what they wrote, what they suggested and how they settled suggestions, the last first.
 import { type Text, UndoManager } from "yjs";
+import type { Way } from "./draft";
 
-type How = "accept" | "reject";
-type Send = (what: How | "reopen", ids: string[]) => Promise<string[]>;
+type How = "accept" | "reject" | "suggest";
+type What = "accept" | "reject" | "reopen";
+type Send = (what: What, ids: string[]) => Promise<string[]>;
+
+const BACK: Record<How, What> = { accept: "reopen", reject: "reopen", suggest: "reject" };
+const AGAIN: Record<How, What> = { accept: "accept", reject: "reject", suggest: "reopen" };
 
 interface Resolution {
   how: How;
@@ -14,6 +19,8 @@ export class PersonalUndo extends UndoManager {
   private settled: Resolution[] = [];
   private reopened: Resolution[] = [];
   private queue: Promise<unknown> = Promise.resolve();
+  /** Does so with what is being typed as a suggestion; tells whether there is such. */
+  draft: (way: Way) => boolean = () => false;
 
   /** `send` asks the server, and returns those with which it did so: none if it could not. */
   constructor(text: Text, private readonly send: Send) {
@@ -23,7 +30,7 @@ export class PersonalUndo extends UndoManager {
     this.on("stack-item-updated", wrote);
   }
 
-  /** This person settles suggestions; `ids` are those that the server then settled. */
+  /** This person settles suggestions, or makes some; `ids` are those with which the server did so. */
   add(how: How, ids: Promise<string[]>): void {
     this.clear(false, true);
     this.reopened = [];
@@ -31,13 +38,15 @@ export class PersonalUndo extends UndoManager {
   }
 
   override undo(): ReturnType<UndoManager["undo"]> {
+    if (this.draft("undo")) return null;
     return this.turn(this.settled, this.undoStack, () => super.undo(), (last) =>
-      this.push(this.reopened, last.how, this.ask("reopen", last.ids), this.redoStack.length));
+      this.push(this.reopened, last.how, this.ask(BACK[last.how], last.ids), this.redoStack.length));
   }
 
   override redo(): ReturnType<UndoManager["redo"]> {
+    if (this.draft("redo")) return null;
     return this.turn(this.reopened, this.redoStack, () => super.redo(), (last) =>
-      this.push(this.settled, last.how, this.ask(last.how, last.ids), this.undoStack.length));
+      this.push(this.settled, last.how, this.ask(AGAIN[last.how], last.ids), this.undoStack.length));
   }
 
   private turn<Item>(resolutions: Resolution[], { length }: unknown[], text: () => Item, settle: (last: Resolution) => void): Item | null {
@@ -65,7 +74,7 @@ export class PersonalUndo extends UndoManager {
     });
   }
 
-  private ask(what: How | "reopen", ids: Promise<string[]>): Promise<string[]> {
+  private ask(what: What, ids: Promise<string[]>): Promise<string[]> {
     const asked = this.queue.then(() => ids).then((those) => (those.length ? this.send(what, those) : []));
     this.queue = asked;
     return asked;

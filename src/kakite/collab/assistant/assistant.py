@@ -78,6 +78,7 @@ class _ActiveRun:
     pages: Mapping[str, Suggestions]
     shown: Mapping[str, TextSnapshot]
     """The pages as the model is shown them."""
+    model: str = ""
     pieces: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue[str | None])
     answer: asyncio.Task[Reply] | None = None
 
@@ -139,7 +140,7 @@ class Assistant:
             raise UsageError(f"there is no page `{missing[0]}`", code="no_such_page")
         run = AssistantRun(id=secrets.token_hex(4), by=self.by, page=request.page, mode=request.mode)
         shown = {name: pages[name].text.take_snapshot() for name in dict.fromkeys(names)}
-        going = _ActiveRun(run, request, {name: pages[name] for name in names}, shown)
+        going = _ActiveRun(run, request, {name: pages[name] for name in names}, shown, asked.name)
         self._begin(going)
         try:
             yield AssistantRunStarted(run=run.id)
@@ -310,6 +311,7 @@ class Assistant:
                 run=going.run.id,
                 by=going.run.by,
                 reason=part.reason,
+                model=going.model,
                 shown=going.shown[page],
             )
         except EditError as error:

@@ -24,6 +24,7 @@ _STATUS = {
     "no_such_run": 404,
     "no_such_version": 404,
     "no_such_thread": 404,
+    "no_such_comment": 404,
     "too_many_comments": 409,
     "too_many_versions": 409,
     "not_allowed": 403,

@@ -19,7 +19,7 @@ from kakite.collab.assistant.conversation import format_request
 from kakite.collab.assistant.routes import AssistRequest, LiveRun, LiveRunRegistry, Selection
 from kakite.collab.auth.authorize import get_shown_name, get_user, open_authorized
 from kakite.collab.comments.threads import MAX_PASSAGE, MAX_TEXT, CommentThread
-from kakite.collab.registry import OpenDocument
+from kakite.collab.registry import DocumentRegistry, OpenDocument
 from kakite.collab.shared_text import TrackedRange
 from kakite.errors import KakiteError
 
@@ -37,6 +37,13 @@ class ReplyRequest(BaseModel):
     text: CommentText
     name: Annotated[str, Field(max_length=40)] = ""
     """Who comments, as the page shows them; not used of those who signed in by a name."""
+
+
+class EditRequest(ReplyRequest):
+    """What a comment says from now on. ``name`` is that of its author."""
+
+    comment: str
+    """Its id."""
 
 
 class BeginThreadRequest(ReplyRequest):
@@ -88,7 +95,17 @@ def add_comments(app: FastAPI, registry: LiveRunRegistry) -> None:
         await found.save_records()
         return {"version": found.comments.version}
 
+    _add_edit(app, pages)
     _add_list(app, answers)
+
+
+def _add_edit(app: FastAPI, pages: DocumentRegistry) -> None:
+    @app.post("/api/pages/{page:path}/comments/{thread}/edit")
+    async def edit(page: str, thread: str, said: EditRequest, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
+        """Write one's own comment anew. The assistant is not asked again."""
+        found = await open_authorized(pages, request, page, writes=True)
+        by = get_shown_name(get_user(request), said.name)
+        return await _store(found, found.comments.edit(thread, said.comment, said.text, by=by))
 
 
 def _add_list(app: FastAPI, answers: _AssistantReplies) -> None:

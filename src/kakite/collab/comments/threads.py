@@ -36,7 +36,9 @@ MAX_TOTAL: Final = 2_000_000
 class CommentError(KakiteError):
     """A comment cannot be had or kept. Nothing was changed.
 
-    Codes: ``no_such_thread``, ``too_many_comments``, ``changed`` (the passage does not read so any more).
+    Codes: ``no_such_thread``, ``no_such_comment``, ``not_allowed`` (it is somebody else's),
+    ``too_many_comments``, ``changed`` (the passage does not read so any more), ``ambiguous`` (it stands in
+    several places).
     """
 
     code = "no_such_thread"
@@ -55,6 +57,8 @@ class ThreadComment:
     """The assistant's run that it is the answer of; empty for people's."""
     status: str = "done"
     """How that run ended, as a turn of the conversation."""
+    edited: float = 0
+    """When its author wrote it anew, in seconds since 1970; 0 if it is as it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +117,24 @@ class CommentThreads:
             )
         return TrackedRange(at, at + len(words))
 
+    def find_only_passage(self, words: str) -> TrackedRange:
+        """Return where these words stand, which is one place only.
+
+        Raises:
+            CommentError: ``changed``: nowhere; ``ambiguous``: in several places.
+        """
+        now = str(self.text)
+        at = now.find(words)
+        if at < 0:
+            raise CommentError(
+                "these words do not stand in the page", hint="view the page again", code="changed"
+            )
+        if now.find(words, at + 1) >= 0:
+            raise CommentError(
+                "these words stand in several places", hint="name more of the words around", code="ambiguous"
+            )
+        return TrackedRange(at, at + len(words))
+
     def begin(self, span: TrackedRange, text: str, *, by: str) -> CommentThread:
         """Comment on a passage that is not empty.
 
@@ -141,6 +163,27 @@ class CommentThreads:
         comment = replace(_create_comment(text, by), run=run, status=status)
         resolved = thread.resolved_by if run else ""
         return self._put(replace(thread, comments=(*thread.comments, comment), resolved_by=resolved))
+
+    def edit(self, id: str, comment: str, text: str, *, by: str) -> CommentThread:  # noqa: A002
+        """Let the author of a comment write it anew.
+
+        Raises:
+            CommentError: there is no such thread or comment, it is somebody else's, or it is too long.
+        """
+        thread = self.get(id)
+        found = next((each for each in thread.comments if each.id == comment), None)
+        if found is None:
+            raise CommentError(
+                f"there is no comment `{comment}`",
+                hint="ask for the list of comments",
+                code="no_such_comment",
+            )
+        if found.run or found.by != by:
+            raise CommentError("only its author can edit a comment", hint="reply to it", code="not_allowed")
+        self._check_total(text)
+        edited = replace(found, text=text, edited=time.time())
+        comments = tuple(edited if each.id == comment else each for each in thread.comments)
+        return self._put(replace(thread, comments=comments))
 
     def resolve(self, id: str, *, by: str) -> CommentThread:  # noqa: A002
         """Resolve a thread: its passage is marked no more.

@@ -158,6 +158,20 @@ class AwarenessServer:
                 found.append({"name": str(shown.get("name", "")), "color": str(shown.get("color", ""))})
         return found
 
+    def is_owned(self, client: int, owner: object) -> bool:
+        """Tell whether a client is that of somebody who is connected so."""
+        return self._owners.get(client) is owner
+
+    def find_user_name(self, owner: object) -> str:
+        """Return what somebody calls themselves who is connected so; empty if they do not say."""
+        clients = [client for client, whose in self._owners.items() if whose is owner]
+        for client in clients:
+            said: object = json.loads(self._states[client][1])
+            user: object = cast("dict[str, object]", said).get("user") if isinstance(said, dict) else None
+            if isinstance(user, dict):
+                return " ".join(str(cast("dict[str, object]", user).get("name", "")).split())[:40]
+        return ""
+
     def apply_update(self, update: bytes, owner: object, *, trusted: bool = False) -> bytes | None:
         """Take what a connection says of its clients; return what all others are to be told of it.
 

@@ -68,9 +68,15 @@ class ConnectionRejected(Exception):  # noqa: N818 - is no error of ours
 class RoomConnection:
     """One websocket: what is to be sent there, and how much it may still send."""
 
-    def __init__(self, name: str, *, writes: bool, limits: RoomLimits = DEFAULT_LIMITS) -> None:
-        """``name`` is that of the person; ``writes`` whether they may change the page."""
+    def __init__(
+        self, name: str, *, writes: bool, is_named: bool = False, limits: RoomLimits = DEFAULT_LIMITS
+    ) -> None:
+        """``name`` is that of the person; ``writes`` whether they may change the page.
+
+        Who ``is_named`` signed in by that name; others call themselves what they want.
+        """
         self.name = name
+        self.is_named = is_named
         self.writes = writes
         self._limits = limits
         self._waiting: deque[bytes] = deque()
@@ -176,6 +182,25 @@ class Room:
         """Return the names of those who changed the text since this was last asked."""
         names, self._writers = self._writers, set()
         return names
+
+    def find_writer(self) -> str | None:
+        """Return who makes the change that is being told of; None if that is not known.
+
+        Who comes back after a crash may bring words of others that the server had lost.
+        """
+        if self._from is None or not self._is_own(self._from):
+            return None
+        own = "" if self._from.is_named else self.presence.find_user_name(self._from)
+        return own or self._from.name
+
+    def _is_own(self, connection: RoomConnection) -> bool:
+        """Tell whether all that comes in the update is by a client of the connection that sent it."""
+        reader = SyncMessageReader(self._sent)
+        clients = reader.read_var_uint()
+        if clients != 1:
+            return clients == 0
+        reader.read_var_uint()  # how many pieces
+        return self.presence.is_owned(reader.read_var_uint(), connection)
 
     def add_writer(self, name: str) -> None:
         """Note who changed the text without a connection to it."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kakite.collab.registry import DocumentRegistry
 
 _DOCUMENT_PATH = re.compile(
-    r"/api/pages/(?P<page>.+)/(?:(?:suggestions|versions|comments)(?:/[^/]+){0,2}|assist|conversation(?:/clear)?)"
+    r"/api/pages/(?P<page>.+)/(?:(?:suggestions|versions|comments)(?:/[^/]+){0,2}|assist|authors|conversation(?:/clear)?)"
 )
 _RUN_PATH = re.compile(r"/api/runs/(?P<run>[^/]+)/(?:events|cancel|revert|keep)")
 _REQUEST_HEADERS = ("content-type", "accept", "last-event-id")

@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import FastAPI, Request
-from pydantic import BaseModel, Field
+from fastapi import FastAPI, Path, Request
+from pydantic import AfterValidator, BaseModel, Field
 
-from kakite.collab.auth.authorize import open_authorized
+from kakite.collab.auth.authorize import get_shown_name, get_user, open_authorized
 from kakite.collab.registry import DocumentRegistry, OpenDocument
+from kakite.collab.shared_text import SharedText
 from kakite.collab.suggestions.store import ResolutionResult, Suggestion
+from kakite.collab.suggestions.typed import MAX_CONTEXT, TypedChange
+
+TYPED: Final = "typed-"
+"""What the run of suggestions begins with that a person types: no run of the assistant is called so."""
+_MAX_CHANGES: Final = 500
+
+
+def _require_whole(text: str) -> str:
+    """Refuse half of a character, which no shared text can hold."""
+    text.encode()
+    return text
+
+
+Whole = Annotated[str, AfterValidator(_require_whole)]
+Context = Annotated[Whole, Field(max_length=MAX_CONTEXT)]
+
+
+class TypedChangeRequest(BaseModel):
+    """A change that a person types as a suggestion."""
+
+    start: Annotated[int, Field(ge=0)]
+    """Where it was in the text that the browser had, in UTF-16 units."""
+    before: Context
+    words: Whole
+    """What it replaces."""
+    after: Context
+    insert: Whole
+
+
+class TypedRequest(BaseModel):
+    """All that a person has typed as suggestions since they began."""
+
+    changes: Annotated[list[TypedChangeRequest], Field(max_length=_MAX_CHANGES)]
+    name: Annotated[str, Field(max_length=40)] = ""
+    """Who suggests, as the page shows them; not used of those who signed in by a name."""
 
 
 class AcceptRequest(BaseModel):
@@ -62,7 +98,35 @@ def add_suggestions(app: FastAPI, pages: DocumentRegistry) -> None:
         counts = {"pending": len(pending), **found.suggestions.counts}
         return {"suggestions": pending, "counts": counts}
 
+    _add_typed_route(app, pages)
     _add_batch_routes(app, pages)
+
+
+def _add_typed_route(app: FastAPI, pages: DocumentRegistry) -> None:
+    @app.put("/api/pages/{page:path}/suggestions/typed/{run}")
+    async def put_typed(  # pyright: ignore[reportUnusedFunction] - by its route
+        page: str,
+        run: Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")],
+        request: Request,
+        typed: TypedRequest,
+    ) -> dict[str, object]:
+        """Suggest what a person types, instead of what the same `run` suggested before."""
+        found = await open_authorized(pages, request, page, writes=True)
+        by = get_shown_name(get_user(request), typed.name)
+        changes = [_to_typed_change(found.text, each) for each in typed.changes]
+        made = found.suggestions.put_typed(TYPED + run, changes, by=by)
+        await found.save_records()
+        return {"suggestions": [each.to_json(found.text) for each in made], "version": found.version}
+
+
+def _to_typed_change(text: SharedText, typed: TypedChangeRequest) -> TypedChange:
+    return TypedChange(
+        near=text.from_utf16(typed.start),
+        before=typed.before,
+        words=typed.words,
+        after=typed.after,
+        insert=typed.insert,
+    )
 
 
 def _add_batch_routes(app: FastAPI, pages: DocumentRegistry) -> None:

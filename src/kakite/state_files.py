@@ -74,10 +74,10 @@ def read(file: Path, most: int) -> bytes | None:
     return data
 
 
-def replace(file: Path, data: bytes, *, mode: int = 0o600) -> None:
+def replace(file: Path, data: bytes, *, mode: int = 0o600, owner: tuple[int, int] | None = None) -> None:
     """Put this in the place of the file, whole or not at all, also when the process or the power dies.
 
-    A link in its place is replaced, not followed.
+    A link in its place is replaced, not followed. ``owner`` is a person and a group, if we may give it away.
     """
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".new")
     fresh = Path(name)
@@ -85,6 +85,9 @@ def replace(file: Path, data: bytes, *, mode: int = 0o600) -> None:
         with open(descriptor, "wb") as opened:
             opened.write(data)
             opened.flush()
+            if owner is not None:
+                with suppress(PermissionError):
+                    os.fchown(descriptor, *owner)
             os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         fresh.replace(file)

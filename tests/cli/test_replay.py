@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
+import sqlite3
+import subprocess
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from kakite.cli.replay.aider import CHAT, REQUESTS, read_chat, read_requests
 from kakite.cli.replay.claude_code import read_claude_code
 from kakite.cli.replay.codex import read_codex
 from kakite.cli.replay.counts import OUTCOMES, replay_edit
+from kakite.cli.replay.opencode import read_opencode
 from kakite.cli.replay.pi import read_pi
+from kakite.cli.replay.recorded_edit import RecordedEdit
 from kakite.cli.replay.unified_hunks import read_hunks
 from tests.cli.program import Outcome, argv, environment, kakite
 from tests.forking import run
@@ -212,6 +218,235 @@ def test_patches_of_codex_are_replayed_on_files_that_it_created() -> None:
     ]
 
 
+def call_opencode(name: str, asked: Json, told: Json | str) -> Json:
+    """``told``: what it says of a call that is done, or why it is not."""
+    state = {"status": "error", "error": told} if isinstance(told, str) else {"metadata": told}
+    state = {"status": "completed", **state, "input": asked}
+    return {"type": "tool", "tool": name, "callID": f"call_{name}", "state": state}
+
+
+def read_opencode_file(text: str) -> Json:
+    count = text.count("\n")
+    shown = {"type": "file", "path": "/p/x.py", "text": text.removesuffix("\n"), "truncated": False}
+    shown |= {"lineStart": 1, "lineEnd": count, "totalLines": count}
+    return call_opencode("read", {"filePath": "/p/x.py"}, {"display": shown})
+
+
+def edit_opencode(old: str, new: str, before: str, after: str | None) -> Json:
+    """Its difference lacks the indentation that all lines of it have."""
+    asked = {"filePath": "/p/x.py", "oldString": old, "newString": new}
+    if after is None:
+        return call_opencode("edit", asked, "Could not find oldString in the file. It must match exactly.")
+    head, *lines = make_diff(before, after).split("\n")[2:-1]
+    body = [line for line in lines if not line.startswith("@@")]
+    least = min((len(line[1:]) - len(line[1:].lstrip()) for line in body if line[1:].strip()), default=0)
+    shown = [line if line.startswith("@@") else line[0] + line[1 + least :] for line in lines]
+    patch = "\n".join(["Index: x", "=" * 67, "--- x", "+++ x", head, *shown, ""])
+    return call_opencode("edit", asked, {"filediff": {"file": "/p/x.py", "patch": patch}})
+
+
+@given(literal_edits())
+def test_opencode_is_replayed_though_it_shows_lines_without_their_indentation(
+    edit: tuple[str, str, str, str],
+) -> None:
+    before, old, new, after = edit
+    parts = [read_opencode_file(before), edit_opencode(old, new, before, after)]
+    assert {replay_edit(each) for each in read_opencode(parts)} <= {"same", "landed"}
+    if not any(line != line.lstrip() for line in before.split("\n")):
+        assert {replay_edit(each) for each in read_opencode(parts)} == {"same"}
+
+
+def test_an_edit_of_opencode_in_an_indented_block_is_the_same() -> None:
+    before = "def f():\n" + "    a = 1\n" * 9 + "    two = 2\n" + "    b = 1\n" * 9
+    parts = [
+        read_opencode_file(before),
+        edit_opencode("two = 2", "two = 3", before, before.replace("two = 2", "two = 3")),
+        edit_opencode("two  = 3", "two = 4", before, None),
+    ]
+    assert [(each.ending, replay_edit(each)) for each in read_opencode(parts)] == [
+        ("applied", "same"),
+        ("failed", "landed"),
+    ]
+
+
+def test_what_a_program_of_opencode_changed_is_not_known() -> None:
+    parts: list[Json] = [
+        read_opencode_file(TEXT),
+        call_opencode("bash", {"command": "make"}, {}),
+        edit_opencode("two = 2", "two = 3", TEXT, None),
+        {"type": "tool", "tool": "edit", "state": {"status": "running", "input": {"oldString": "x"}}},
+    ]
+    edits = list(read_opencode(parts))
+    assert [each.ending for each in edits] == ["failed", "not_tried"]
+    assert replay_edit(edits[0]) == "text_unknown"
+
+
+def write_storage(folder: Path, parts: Iterable[Json]) -> None:
+    """Write a session as opencode did before it had a database."""
+    about = {"id": "ses_1", "directory": "/p"}
+    for name, value in (
+        ("session/global/ses_1.json", about),
+        ("message/ses_1/msg_1.json", {"role": "assistant"}),
+        *((f"part/msg_1/prt_{number}.json", part) for number, part in enumerate(parts)),
+    ):
+        path = folder / "storage" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def write_database(path: Path, parts: Iterable[Json]) -> sqlite3.Connection:
+    """Write a session into a database, which stays open as that of an opencode that runs."""
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("CREATE TABLE session (id TEXT, directory TEXT)")
+    database.execute("CREATE TABLE part (id TEXT, session_id TEXT, data TEXT)")
+    database.execute("INSERT INTO session VALUES ('ses_1', '/p')")
+    rows = [(f"prt_{number}", "ses_1", json.dumps(part)) for number, part in enumerate(parts)]
+    database.executemany("INSERT INTO part VALUES (?, ?, ?)", [*rows, ("prt_x", "ses_1", '{"a":')])
+    database.commit()
+    return database
+
+
+PATCH = make_patch("*** Update File: x.py\n@@\n-    two = 2\n+    two = 3\n")
+OPENCODE = [
+    read_opencode_file(TEXT),
+    call_opencode("apply_patch", {"patchText": PATCH}, "apply_patch verification failed: no"),
+]
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_database_of_opencode_is_read_and_left_as_it_is(tmp_path: Path, *, is_running: bool) -> None:
+    folder = tmp_path / ".local/share/opencode"
+    folder.mkdir(parents=True)
+    database = write_database(folder / "opencode.db", OPENCODE)
+    if not is_running:
+        database.close()
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
+    told = replay(tmp_path)
+    (client,) = told["clients"]
+    assert (client["client"], client["failed"]["landed"], told["read"]["bad_lines"]) == ("opencode", 1, 1)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name in before} == before
+    assert ({path.name for path in folder.iterdir()} == {*before}) or is_running
+    database.close()
+
+
+def test_sessions_that_opencode_kept_in_files_are_read(tmp_path: Path) -> None:
+    write_storage(tmp_path / ".local/share/opencode", OPENCODE)
+    (client,) = replay(tmp_path)["clients"]
+    assert (client["client"], client["logs"], client["failed"]["landed"]) == ("opencode", 1, 1)
+
+
+def test_a_database_of_something_else_is_told(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE a (b)").connection.close()
+    assert replay(tmp_path, str(tmp_path / "other.db"))["read"]["unreadable_files"] == 1
+
+
+def block_aider(old: str, new: str, path: str = "x.py") -> str:
+    return f"{path}\n```python\n<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n```\n"
+
+
+def fail_aider(*blocks: tuple[str, str]) -> str:
+    told = f"# {len(blocks)} SEARCH/REPLACE block failed to match!\n"
+    for old, new in blocks:
+        told += "\n## SearchReplaceNoExactMatch: This SEARCH block failed to exactly match lines in x.py\n"
+        told += f"<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n\n"
+    return told + "The SEARCH section must exactly match an existing block of lines\n"
+
+
+def chat_aider(*turns: str) -> list[str]:
+    head = "\n# aider chat started at 2026-05-22 07:02:20\n\n> Aider v0.86.2  \n\n#### do it  \n"
+    return (head + "".join(turns)).split("\n")
+
+
+def answer_aider(reply: str, *told: str) -> str:
+    quoted = "".join(f"> {each}  \n" for each in ("Tokens: 5k sent, 80 received.", *told))
+    return f"\n{reply.strip()}\n\n{quoted}\n"
+
+
+MALFORMED = ("The LLM did not conform to the edit format.", "https://aider.chat/docs/edit-errors.html")
+
+
+def test_a_chat_of_aider_is_replayed_on_files_that_it_made() -> None:
+    chat = chat_aider(
+        answer_aider(
+            block_aider("", TEXT), "x.py", "Create new file? (Y)es/(N)o [Yes]: y", "Applied edit to x.py"
+        ),
+        answer_aider(block_aider("    two = 2\n", "    two = 3\n"), "Applied edit to x.py"),
+        answer_aider(
+            block_aider("  two  = 3\n", "  two = 4\n"),
+            *MALFORMED,
+            fail_aider(("  two  = 3\n", "  two = 4\n")),
+        ),
+        answer_aider(block_aider("a\n", "b\n", "y.py"), "y.py", "Skipping edits to y.py"),
+        answer_aider("x.py\n<<<<<<< SEARCH\nno end\n", *MALFORMED),
+        "#### /run make  \n",
+        answer_aider(block_aider("> one = 1\n", "x\n"), "Applied edit to x.py"),
+    )
+    assert [(each.ending, replay_edit(each)) for each in read_chat(chat)] == [
+        ("applied", "same"),
+        ("failed", "landed"),
+        ("not_tried", "text_unknown"),
+        ("failed", "refused"),
+        ("applied", "text_unknown"),
+    ]
+
+
+def as_sent(role: str, content: str) -> str:
+    return "".join(f"{role} {line}\n" for line in content.splitlines())
+
+
+def ask_aider(text: str, *more: str) -> str:
+    files = (
+        f"I have *added these files to the chat* so you can go ahead and edit them.\n\nx.py\n```\n{text}```\n"
+    )
+    sent = [
+        "-------\n" + as_sent("SYSTEM", "Act as an expert.\n```\nx\n```"),
+        "-------\n" + as_sent("USER", files),
+    ]
+    sent += ["-------\n" + as_sent("USER", each) for each in more]
+    return "TO LLM 2026-05-22T07:02:20\n" + "".join(sent)
+
+
+def reply_aider(text: str) -> str:
+    return "LLM RESPONSE 2026-05-22T07:02:21\n" + as_sent("ASSISTANT", text)
+
+
+AIDER = (
+    ask_aider(TEXT, "do it")
+    + reply_aider(
+        block_aider("    two = 2\n", "    two = 3\n") + "and\n" + block_aider("  one  = 1\n", "  one = 2\n")
+    )
+    + ask_aider(TEXT.replace("two = 2", "two = 3"), "do it", fail_aider(("  one  = 1\n", "  one = 2\n")))
+    + reply_aider(block_aider("    one = 1\n", "    one = 2\n"))
+    + ask_aider(TEXT, "do it", fail_aider(("  one  = 1\n", "  one = 2\n")), "more")
+    + reply_aider(block_aider("    one = 1\n", "    one = 7\n"))
+)
+
+
+def test_a_log_of_what_aider_sent_is_replayed_on_the_files_in_it() -> None:
+    assert [(each.ending, replay_edit(each)) for each in read_requests(AIDER.split("\n"))] == [
+        ("applied", "same"),
+        ("failed", "landed"),
+        ("applied", "same"),
+        ("not_tried", "landed"),
+    ]
+
+
+def test_the_two_logs_of_one_chat_of_aider_count_once(tmp_path: Path) -> None:
+    (tmp_path / REQUESTS).write_text(AIDER, encoding="utf-8")
+    told = answer_aider(block_aider("    one = 1\n", "    one = 2\n"), "Applied edit to x.py")
+    (tmp_path / CHAT).write_text("\n".join(chat_aider(told)), encoding="utf-8")
+    (client,) = replay(tmp_path, str(tmp_path))["clients"]
+    assert (client["client"], client["logs"], client["repeated"]) == ("aider", 2, 1)
+    assert (client["applied"]["same"], client["failed"]["landed"], client["not_tried"]) == (2, 1, 1)
+
+
+@given(st.lists(st.sampled_from([*chat_aider(answer_aider(block_aider("a\n", "b\n"))), *AIDER.split("\n")])))
+def test_no_order_of_lines_breaks_the_reading_of_aider(lines: list[str]) -> None:
+    for read in (read_chat, read_requests):
+        assert all(replay_edit(each) in OUTCOMES for each in read(lines))
+
+
 @given(st.data())
 def test_no_value_of_a_line_breaks_the_reading(data: st.DataObject) -> None:
     values = st.recursive(
@@ -224,6 +459,7 @@ def test_no_value_of_a_line_breaks_the_reading(data: st.DataObject) -> None:
         (read_claude_code, claude),
         (read_codex, CODEX),
         (read_pi, [*read_pi_file("a\n"), *edit_pi({"path": "x.py", "oldText": "a", "newText": "b"}, None)]),
+        (read_opencode, [*OPENCODE, edit_opencode("two = 2", "two = 3", TEXT, after)]),
     ):
         broken: list[Any] = [json.loads(json.dumps(each)) for each in entries]
         holder: Any = data.draw(st.sampled_from(list(_iter_holders(broken))))
@@ -273,6 +509,7 @@ def test_without_a_log_it_says_where_it_looked_and_what_it_found(log: Path) -> N
         "~/.claude/projects": 1,
         "~/.codex/sessions": 0,
         "~/.pi/agent/sessions": 0,
+        "~/.local/share/opencode": 0,
     }
 
 
@@ -305,6 +542,46 @@ def test_a_line_that_is_too_long_is_passed_over(log: Path, tmp_path: Path) -> No
     assert sum(told["clients"][0]["applied"].values()) == 1
 
 
+LARGE = "".join(f"line {number} = {number}\n" for number in range(20_000))
+
+
+def iter_large_claude() -> Iterator[Json]:
+    for number in range(100):
+        yield from read_whole(2 * number, f"/p/{number % 2}.py", LARGE)
+        yield from edit_claude(2 * number + 1, "line 7 = 7", "line 7 = 8", LARGE, None)
+
+
+def iter_large_opencode() -> Iterator[Json]:
+    for _ in range(100):
+        yield read_opencode_file(LARGE)
+        yield edit_opencode("line  7 = 7", "line 7 = 8", LARGE, None)
+
+
+def iter_large_requests() -> Iterator[str]:
+    block = block_aider("line 7 = 7\n", "line 7 = 8\n")
+    for _ in range(20):
+        yield from (ask_aider(LARGE, "do it") + reply_aider(block)).split("\n")
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        lambda: read_claude_code(iter_large_claude()),
+        lambda: read_opencode(iter_large_opencode()),
+        lambda: read_requests(iter_large_requests()),
+    ],
+)
+def test_a_log_is_not_held_in_memory(edits: Callable[[], Iterator[RecordedEdit]]) -> None:
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in edits())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count >= 20
+    assert peak < 20 * len(LARGE)  # of 40 copies and more
+
+
 def test_a_log_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
     outcome: Outcome = kakite("edit", "replay", str(tmp_path / "none.jsonl"), home=tmp_path)
     assert outcome.code == 2
@@ -323,3 +600,20 @@ def test_a_file_of_the_commands_name_is_edited_by_its_path(tmp_path: Path) -> No
         check=True,
     )
     assert (tmp_path / "replay").read_text(encoding="utf-8") == "b\n"
+
+
+def test_the_page_holds_the_figures_and_nothing_of_the_person_or_from_elsewhere(
+    log: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    told = replay(tmp_path, "--html", str(page), str(log))
+    text = page.read_text(encoding="utf-8")
+    assert sum(told["clients"][0]["applied"].values()) == 1
+    assert text.count("<table>") == 2
+    assert not re.search(r"x\.py|\bone\b|/p/|/home|a\.jsonl|https?:|url\(|<script|<link|src=|@import", text)
+
+
+def test_a_page_that_cannot_be_written_is_wrong_usage(log: Path, tmp_path: Path) -> None:
+    outcome = kakite("edit", "replay", "--html", str(tmp_path / "none/page.html"), str(log), home=tmp_path)
+    assert outcome.code == 2
+    assert "hint:" in outcome.stderr

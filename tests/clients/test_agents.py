@@ -20,7 +20,7 @@ import pytest
 from kakite.cli.client_setup import build_client_setup
 from kakite.cli.serve_options import ServeOptions
 from tests.clients.conftest import CLIS, TIMEOUT, Node, environment, server_argv
-from tests.clients.model import Json, Model, serving
+from tests.clients.model import Json, Loopback, Model, serving
 
 pytestmark = [pytest.mark.client, pytest.mark.usefixtures("clis")]
 
@@ -60,7 +60,7 @@ def run(argv: list[str], home: Path, folder: Path, prompt: str = "", **more: str
     return done.stdout
 
 
-def claude_environment(model: Model) -> dict[str, str]:
+def claude_environment(model: Loopback) -> dict[str, str]:
     return {
         "ANTHROPIC_BASE_URL": model.url,
         "ANTHROPIC_API_KEY": "none",

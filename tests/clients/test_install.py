@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.install.program import Person
-from tests.clients.conftest import CLIS, FILE, Node
+from tests.cli.screen import ENTER, open_screen, squeeze
+from tests.clients.conftest import CLIS, FILE, Node, environment
 from tests.clients.model import Json, Model, message, serving
 from tests.clients.test_agents import claude_environment, codex_settings, found, run
 
@@ -129,3 +130,26 @@ def test_pis_own_tools_are_kakites(
     after = me.files()
     assert {name: after[name] for name in before} == before
     assert ".pi/agent/extensions" not in after
+
+
+def test_pi_does_not_say_that_an_edit_failed_which_landed(node: Node, root: Path, file: Path) -> None:
+    """Its own view of `edit` looks for the place by itself."""
+    pi = CLIS / "@earendil-works/pi-coding-agent/dist/bundle/cli.js"
+    if not pi.exists():
+        pytest.skip("`pi` is not installed: `make clis` does it")
+    me = Person(node.folder)
+    with serving(ByName("kakite", "edit", PI_EDIT)) as model:
+        entry: Json = {"baseUrl": model.url, "api": "anthropic-messages", "apiKey": "none"}
+        entry["models"] = [{"id": "scripted"}]
+        me.write(".pi/agent/models.json", json.dumps({"providers": {"loopback": entry}}))
+        me.install("pi")
+        argv = [str(node.program), str(pi), "--offline", "--no-session", "--model", "loopback/scripted"]
+        with open_screen(argv, environment(me.home), root) as screen:
+            screen.wait_for_bottom("scripted")
+            screen.press(PROMPT)
+            screen.wait_for(PROMPT)
+            screen.press(ENTER)
+            screen.wait_for("done")
+            assert file.read_bytes() == EDITED
+            assert squeeze("Edited `x.txt`") in screen.text
+            assert squeeze("Could not find") not in screen.text

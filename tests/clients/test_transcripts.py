@@ -1,4 +1,4 @@
-"""Real claude, codex and pi write their transcripts; ``kakite edit replay`` counts what stands there."""
+"""Real clients write their transcripts; ``kakite edit replay`` counts what stands there."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.install.program import Person
 from tests.cli.program import kakite
 from tests.clients.conftest import CLIS, Node
-from tests.clients.model import Json, Model, message, serving
+from tests.clients.model import Json, Model, Script, message, serving
 from tests.clients.test_agents import claude_environment, codex_settings, run
+from tests.clients.test_opencode import ask
 
 pytestmark = [pytest.mark.client, pytest.mark.usefixtures("clis")]
 
@@ -135,3 +137,22 @@ def test_transcripts_of_pi_are_replayed(node: Node, root: Path) -> None:
         argv = [str(node.program), str(pi), "--print", "--offline", "--approve"]
         run([*argv, "--model", "loopback/scripted", "Edit it."], home, root)
     assert counts(home) == ("pi", {"same": 1}, {"landed": 1})
+
+
+def test_sessions_of_opencode_are_replayed(home: Path, root: Path) -> None:
+    path = str(root / "x.txt")
+    (root / "x.txt").write_text("  one = 1\n  two = 2\n", encoding="utf-8")
+    calls: list[tuple[str, Json]] = [
+        ("read", {"filePath": path}),
+        ("edit", {"filePath": path, "oldString": "  two = 2", "newString": "  two = 3"}),
+        ("edit", {"filePath": path, "oldString": "  two = 2", "newString": "  two = 4"}),
+        ("write", {"filePath": str(root / "n.py"), "content": "a = 1\n"}),
+        ("edit", {"filePath": str(root / "n.py"), "oldString": "a = 1", "newString": "a = 2"}),
+    ]
+    script = Script([lambda _, call=call: call for call in calls])
+    with serving(script) as model:
+        ask(Person(home), root, model, permission={"edit": "allow"})
+    assert (root / "x.txt").read_text(encoding="utf-8") == "  one = 1\n  two = 3\n"
+    client, applied, failed = counts(home)
+    assert (client, applied) == ("opencode", {"same": 2})
+    assert sum(failed.values()) == 1

@@ -186,7 +186,7 @@ def test_built_in_tools_stay_if_asked_also_afterwards(me: Person) -> None:
     before = me.files()
     me.install("claude")
     denied = json.loads((me.home / ".claude/settings.json").read_bytes())["permissions"]["deny"]
-    assert denied == ["Edit", "NotebookEdit", "MultiEdit", "Write"]
+    assert denied == ["Edit", "NotebookEdit", "Write"]
     me.install("claude", steers=False)
     assert me.files().keys() - before.keys() == {".claude.json"}
     me.uninstall("claude")

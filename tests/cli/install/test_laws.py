@@ -151,6 +151,29 @@ def test_an_entry_in_a_file_that_was_rewritten_by_a_program_is_found_again(text:
     assert jsonc.parse(added).value == value
 
 
+def to_windows(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+@given(jsonc_texts())
+def test_an_entry_goes_whole_from_a_file_whose_line_ends_were_changed(text: str) -> None:
+    """As git does with `core.autocrlf`, and editors."""
+    added, written = add_all(text)
+    added = to_windows(added)
+    for entry in reversed(written):
+        added = remove_entry(added, entry).apply(added)
+    assert added == to_windows(text)
+
+
+@given(jsonc_texts(), st.sampled_from([2, 4, "\t"]))
+def test_no_line_of_blanks_is_left_in_a_file_that_was_formatted(text: str, indent: int | str) -> None:
+    added, written = add_all(text)
+    added = json.dumps(jsonc.parse(added).value, indent=indent)
+    for entry in reversed(written):
+        added = remove_entry(added, entry).apply(added)
+    assert all(line.strip() for line in added.splitlines())
+
+
 BLOCK = '# ours\n[mcp_servers.kakite]\ncommand = "kakite"\nargs = ["serve"]\n'
 SERVER = ("mcp_servers", "kakite")
 
@@ -203,6 +226,17 @@ def test_a_block_is_added_to_toml_and_goes_again(text: str, more: str) -> None:
         later = remove_block(added + more, written, SERVER).apply(added + more)
         assert later.startswith(text)
         assert later.endswith(more)
+
+
+@given(toml_texts())
+def test_a_block_goes_from_toml_whose_line_ends_were_changed(text: str) -> None:
+    try:
+        change, written = add_block(text, BLOCK)
+    except (TomlError, UnclearPlaceError):
+        assume(False)
+        raise
+    added = to_windows(change.apply(text))
+    assert remove_block(added, written, SERVER).apply(added) == to_windows(text)
 
 
 @pytest.mark.parametrize(

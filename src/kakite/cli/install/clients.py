@@ -26,7 +26,7 @@ Scope = Literal["user", "project"]
 CLIENTS = tuple(PROJECT_FILES)
 """The clients whose files are known."""
 
-_BUILT_IN = ("NotebookEdit", "MultiEdit", "Write", "Edit")
+_BUILT_IN = ("NotebookEdit", "Write", "Edit")
 """The tools of Claude Code that write files."""
 HOST_NAME = "kakite-host"
 """The name of what puts MCP servers behind Kakite."""

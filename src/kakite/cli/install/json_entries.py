@@ -237,18 +237,28 @@ def _cut(text: str, container: _Container, first: int, count: int, entry: Entry)
     if first:
         comma = _skip_blanks(text, container.children[first - 1][1])
         return _build(text, [Change(comma, comma + 1, ""), Change(max(cut_from, comma + 1), end, "")])
-    has_after = entry.after and text.startswith(entry.after, end)
-    return _build(text, [Change(cut_from, end + len(entry.after) if has_after else end, "")])
+    after = next((each for each in list_line_ends(entry.after) if text.startswith(each, end)), "")
+    return _build(text, [Change(cut_from, end + len(after), "")])
 
 
 def _find_gap(text: str, least: int, start: int, before: str) -> int:
     """Return where what was written in front of an entry begins, or its line, or one blank."""
-    if before and text[least:start].endswith(before):
-        return start - len(before)
-    own_line = re.search(r"\r?\n[ \t]*\Z", text[least:start])
+    lead = text[least:start]
+    own_line = re.search(r"\r?\n[ \t]*\Z", lead)
+    if own_line and "\n" not in before:  # somebody gave it a line of its own
+        return least + own_line.start()
+    written = next((each for each in list_line_ends(before) if lead.endswith(each)), "")
+    if written:
+        return start - len(written)
     if own_line:
         return least + own_line.start()
-    return start - 1 if text[least:start].endswith(" ") else start
+    return start - 1 if lead.endswith(" ") else start
+
+
+def list_line_ends(written: str) -> tuple[str, str]:
+    """Return a text with both line ends: git and editors change those of whole files."""
+    plain = written.replace("\r\n", "\n")
+    return plain.replace("\n", "\r\n"), plain
 
 
 def _find_outermost(value: Mapping[str, Any], entry: Entry) -> tuple[str, ...]:

@@ -3,9 +3,11 @@
 __MCP_IMPORTS__
 import { isAbsolute, relative, resolve } from "node:path";
 import { createReadTool, type ExtensionAPI, withFileMutationQueue } from "@earendil-works/pi-coding-agent";
+import { Text } from "@earendil-works/pi-tui";
 import { Type } from "typebox";
 
 const GUIDELINES: string[] = __GUIDELINES__;
+const LINES = 12; // that are shown of an answer, unless somebody asks for all
 
 __MCP_CLIENT__
 export default function (pi: ExtensionAPI) {
@@ -70,6 +72,15 @@ export default function (pi: ExtensionAPI) {
 				return forward(ctx.cwd, undefined, { command: "accept", suggestion: params.suggestion }, signal);
 			const edits = (params.edits ?? []).map((each) => ({ old_str: each.oldText, new_str: each.newText }));
 			return forward(ctx.cwd, strip(params.path), { command: "edit", edits }, signal);
+		},
+		// pi's own view looks for the place by itself, and says that it is not there where Kakite has found it.
+		renderShell: "default",
+		renderCall: (args, theme) =>
+			new Text(`${theme.fg("toolTitle", theme.bold("edit"))} ${theme.fg("accent", String(args?.path ?? ""))}`, 0, 0),
+		renderResult(result, { expanded }, theme, context) {
+			const told = result.content.map((each: any) => each.text ?? "").join("\n").split("\n");
+			const shown = expanded || told.length <= LINES ? told : [...told.slice(0, LINES), "…"];
+			return new Text(theme.fg(context.isError ? "error" : "toolOutput", shown.join("\n")), 0, 0);
 		},
 	});
 

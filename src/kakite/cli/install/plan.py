@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
@@ -20,6 +21,7 @@ from kakite.cli.install.json_entries import (
     add_entry,
     find_items,
     get_value,
+    list_line_ends,
     remove_entry,
 )
 from kakite.cli.install.record import FileRecord, find_records, is_alike, load_records, save_records, to_file
@@ -27,7 +29,9 @@ from kakite.cli.install.toml_block import TomlError, add_block, parse_toml, remo
 from kakite.edit import Change, ChangeSet
 from kakite.errors import ExternalError, KakiteError
 from kakite.host.config import jsonc
+from kakite.state_paths import get_state_path
 
+_LOCK_TIMEOUT = 10.0  # s that another `kakite install` may take
 _MAX_BYTES = 32 * 1024 * 1024  # Claude Code keeps much else in the file that has its servers
 
 
@@ -125,7 +129,7 @@ def plan_uninstall(place: Place) -> Plan:
     if not ours:  # installed by another person or machine, or what was remembered is lost
         hosts = place.client == "pi"
         both = (*list_wanted(place, steers=True, hosts=hosts), *list_wanted(place, steers=False))
-        guesses = {to_file(each.path): each for each in reversed(both)}
+        guesses = {path: each for each in reversed(both) if (path := to_file(each.path)) not in records}
         planned = [
             _plan_removal(each.path, _guess_record(place, each), notes, is_guess=True)
             for each in guesses.values()
@@ -140,6 +144,14 @@ def carry_out(plan: Plan, environ: Mapping[str, str]) -> None:
         InstallError: ``changed_meanwhile``: a file is not any more what it was; nothing was written.
         FileAccessError: a file cannot be written; what was written before is taken back.
     """
+    try:
+        with state_files.lock_file(get_state_path(environ) / "installs.lock", _LOCK_TIMEOUT):
+            _write_all(plan, environ)
+    except OSError as error:
+        raise _make_state_error(error) from error
+
+
+def _write_all(plan: Plan, environ: Mapping[str, str]) -> None:
     for each in plan.files:
         if _read(each.path) != each.before:
             raise InstallError(
@@ -147,8 +159,8 @@ def carry_out(plan: Plan, environ: Mapping[str, str]) -> None:
                 hint="run the command again; end the client first if it writes the file all the time",
                 code="changed_meanwhile",
             )
-    known = _load(environ)
-    _save(plan, environ, forgets=False)  # a crash must not leave what nobody knows of
+    known = load_records(environ)
+    save_records(environ, _list_begun(known, plan))  # a crash must not leave what nobody knows of
     done: list[PlannedFile] = []
     try:
         for each in plan.changes:
@@ -156,30 +168,49 @@ def carry_out(plan: Plan, environ: Mapping[str, str]) -> None:
             is_private = each.record is not None and each.record.scope == "user"
             _write(each.path, each.after, is_private=is_private)
     except OSError as error:
-        for each in reversed(done):
+        if _take_back(done):
             with suppress(OSError):
-                _write(each.path, each.before)
-            _remove_folders(each.record.folders if each.record and each.before is None else ())
-        with suppress(OSError):
-            save_records(environ, known)
-        raise _make_access_error(plan.changes[len(done) - 1].path, error) from error
+                save_records(environ, known)
+        raise _make_access_error(done[-1].path, error) from error
     for each in plan.files:
         _remove_folders(each.obsolete_folders)
-    _save(plan, environ, forgets=True)
+    save_records(environ, _list_done(known, plan))
 
 
-def _save(plan: Plan, environ: Mapping[str, str], *, forgets: bool) -> None:
-    try:
-        records = load_records(environ)
-        for each in plan.files:
-            if each.record is not None:
-                records[to_file(each.path)] = each.record
-            elif forgets:
-                records.pop(to_file(each.path), None)
-                _pass_on_folders(records, each.obsolete_folders)
-        save_records(environ, records)
-    except OSError as error:
-        raise _make_access_error(Path("installs.json"), error) from error
+def _take_back(done: Sequence[PlannedFile]) -> bool:
+    """Make files what they were before; tell whether all are: else what is known of them stays."""
+    *written, failed = done  # which is what it was: files are replaced whole or not at all
+    is_whole = True
+    for each in reversed(written):
+        try:
+            _write(each.path, each.before)
+        except OSError:
+            is_whole = False
+    for each in (failed, *reversed(written)):
+        _remove_folders(each.record.folders if each.record and each.before is None else ())
+    return is_whole
+
+
+def _list_begun(known: Mapping[str, FileRecord], plan: Plan) -> dict[str, FileRecord]:
+    """Return what is to be remembered while files are written: of each what it was, too."""
+    records = dict(known)
+    for each in plan.files:
+        if each.record is not None:
+            earlier = known.get(to_file(each.path))
+            is_same = earlier is None or earlier == each.record
+            records[to_file(each.path)] = each.record if is_same else replace(each.record, earlier=earlier)
+    return records
+
+
+def _list_done(known: Mapping[str, FileRecord], plan: Plan) -> dict[str, FileRecord]:
+    records = dict(known)
+    for each in plan.files:
+        if each.record is not None:
+            records[to_file(each.path)] = each.record
+        else:
+            records.pop(to_file(each.path), None)
+            _pass_on_folders(records, each.obsolete_folders)
+    return records
 
 
 def _pass_on_folders(records: dict[str, FileRecord], folders: Sequence[str]) -> None:
@@ -192,9 +223,43 @@ def _pass_on_folders(records: dict[str, FileRecord], folders: Sequence[str]) -> 
 
 def _load(environ: Mapping[str, str]) -> dict[str, FileRecord]:
     try:
-        return load_records(environ)
+        records = load_records(environ)
     except OSError as error:
-        raise _make_access_error(Path("installs.json"), error) from error
+        raise _make_state_error(error) from error
+    return {path: _find_latest(Path(path), record) for path, record in records.items()}
+
+
+def _find_latest(path: Path, record: FileRecord) -> FileRecord:
+    """Return what a file has of us: who wrote it anew may have been killed before."""
+    if record.earlier is None:
+        return record
+    return replace(record, earlier=None) if _is_as_written(path, record) else record.earlier
+
+
+def _is_as_written(path: Path, record: FileRecord) -> bool:
+    text = _decode(path, _read(path))
+    if record.text:
+        return _is_same_text(text, record.text)
+    if record.block:
+        return _has_block(text, record.block)
+    try:
+        value = jsonc.parse(text).value
+    except jsonc.JsoncError:
+        return True
+    return all(
+        find_items(found, each.value) is not None if each.is_items else found == each.value
+        for each in record.entries
+        for found in [_find(value, each.path)]
+    )
+
+
+def _is_same_text(one: str, other: str) -> bool:
+    """Return whether texts are the same but for their line ends, which git and editors change."""
+    return list_line_ends(one) == list_line_ends(other)
+
+
+def _has_block(text: str, block: str) -> bool:
+    return any(each in text for each in list_line_ends(block.strip()))
 
 
 def _make_record(place: Place) -> FileRecord:
@@ -242,7 +307,7 @@ def _is_blank(text: str) -> bool:
 def _is_still_there(known: FileRecord, text: str) -> bool:
     """Return whether a file has something of what was written, so that it is the same one."""
     if known.text or known.block:
-        return text == known.text or bool(known.block and known.block.strip() in text)
+        return _is_same_text(text, known.text) or bool(known.block and _has_block(text, known.block))
     try:
         value = jsonc.parse(text).value
     except jsonc.JsoncError:
@@ -254,9 +319,9 @@ _Outcome = tuple[_Draft, FileRecord | None]
 
 
 def _plan_text(wanted: WantedFile, draft: _Draft, base: FileRecord, *, is_there: bool) -> _Outcome:
-    if is_there and draft.text == wanted.text:
+    if is_there and _is_same_text(draft.text, wanted.text):
         return draft, base if base.text else None
-    if is_there and not (base.text and draft.text == base.text):
+    if is_there and not (base.text and _is_same_text(draft.text, base.text)):
         raise InstallError(
             f"`{wanted.path}` is there, and `kakite install` did not write it",
             hint="move it away if you do not need it, or install with --keep-built-in",
@@ -383,7 +448,7 @@ def _plan_removal(path: Path, record: FileRecord, notes: list[str], *, is_guess:
 
 def _take_out(path: Path, record: FileRecord, draft: _Draft, notes: list[str], *, is_guess: bool) -> _Draft:
     if record.text:
-        if draft.text == record.text:
+        if _is_same_text(draft.text, record.text):
             return draft.then(_replace_all(draft.text, ""))
         return _leave(path, draft, notes, is_guess=is_guess)
     if record.block:
@@ -454,6 +519,12 @@ class _Explaining:
                 hint="change that, or add the server yourself: `kakite serve --root . --print-config CLIENT`",
                 code="client_file_unclear",
             ) from None
+        if isinstance(error, RecursionError):
+            raise InstallError(
+                f"{self._path}: what is in it lies too deep in each other; nothing was written",
+                hint="add the server yourself: `kakite serve --root . --print-config CLIENT`",
+                code="client_file_unclear",
+            ) from None
 
 
 def _read(path: Path) -> bytes | None:
@@ -498,8 +569,10 @@ def _write(path: Path, data: bytes | None, *, is_private: bool = False) -> None:
         return
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = 0o600 if is_private else 0o666 & ~_get_umask()
-    mode = place.stat().st_mode & 0o7777 if place.exists() else fresh
-    state_files.replace(place, data, mode=mode)
+    about = place.stat() if place.exists() else None
+    mode = about.st_mode & 0o7777 if about else fresh
+    owner = (about.st_uid, about.st_gid) if about else None
+    state_files.replace(place, data, mode=mode, owner=owner)
 
 
 def _get_umask() -> int:
@@ -519,5 +592,13 @@ def _remove_folders(folders: Sequence[str]) -> None:
 
 
 def _make_access_error(path: Path, error: OSError) -> FileAccessError:
+    reason, hint = state_files.explain_os_error(error, path)
+    if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        hint = f"look at what is there: ls -ld {shlex.quote(str(path.parent))} {shlex.quote(str(path))}"
+    return FileAccessError(f"`{path}` cannot be used: {reason}", hint=hint)
+
+
+def _make_state_error(error: OSError) -> FileAccessError:
+    path = Path("installs.json")
     reason, hint = state_files.explain_os_error(error, path)
     return FileAccessError(f"`{path}` cannot be used: {reason}", hint=hint)

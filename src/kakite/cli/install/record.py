@@ -35,6 +35,8 @@ class FileRecord:
     """The text of before, where there was a file with nothing in it."""
     folders: tuple[str, ...] = ()
     """The folders that were made for it, the outermost first."""
+    earlier: FileRecord | None = None
+    """What was written before this, as long as it is not sure that this was written."""
 
 
 Records = Mapping[str, FileRecord]
@@ -66,14 +68,16 @@ def save_records(environ: Mapping[str, str], records: Records) -> None:
         return
     ensure_state_folder(environ)
     stored = {file: asdict(record) for file, record in records.items()}
-    state_files.replace(path, json.dumps(stored, ensure_ascii=False, indent=1).encode())
+    state_files.replace(path, json.dumps(stored, indent=1).encode())  # also of paths that are no UTF-8
 
 
 def _to_record(stored: dict[str, Any]) -> FileRecord:
     entries: list[dict[str, Any]] = [{**each, "path": tuple(each["path"])} for each in stored["entries"]]
+    earlier = stored.get("earlier")
     more: dict[str, Any] = {
         "entries": tuple(Entry(**each) for each in entries),
         "folders": tuple(stored["folders"]),
+        "earlier": _to_record(earlier) if earlier else None,
     }
     fields: dict[str, Any] = {**stored, **more}
     return FileRecord(**fields)

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kakite.cli.install.json_entries import UnclearPlaceError, get_value
+from kakite.cli.install.json_entries import UnclearPlaceError, get_value, list_line_ends
 from kakite.edit import Change, ChangeSet
 
 
@@ -64,7 +64,7 @@ def remove_block(text: str, written: str, path: Sequence[str]) -> ChangeSet:
         LookupError: the block is not there as it was written.
     """
     expected = _drop(parse_toml(text), path)
-    for lead in (written, written.lstrip("\r\n")):
+    for lead in (*list_line_ends(written), *list_line_ends(written.lstrip("\r\n"))):
         at = text.rfind(lead)
         if at < 0:
             continue

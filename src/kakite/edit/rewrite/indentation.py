@@ -14,7 +14,7 @@ from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.rewrite.context_lines import find_context
 from kakite.edit.rewrite.first_line import find_shown_first, is_natural, restore_first_indent
-from kakite.edit.rewrite.indent_checker import can_fit, can_stand
+from kakite.edit.rewrite.indent_checker import can_fit, can_stand, find_text_in_bracket
 from kakite.edit.rewrite.indent_shift import get_column, is_comment, split_indent
 from kakite.edit.rewrite.line_syntax import (
     ASSIGNS,
@@ -23,6 +23,7 @@ from kakite.edit.rewrite.line_syntax import (
     CHAIN,
     CLOSER,
     CONTROL,
+    DO,
     ITEM,
     LONGEST,
     NEXT_CALL,
@@ -70,6 +71,9 @@ _LETTER = re.compile(r"\w")
 _WORD = re.compile(r"\w+")
 _NEAR = 200
 """How many lines above a place are looked at for lines like new ones."""
+_DEEPEST_STEP = 8
+"""How many columns a level has at most, or two of them."""
+_WORD_BEHIND = re.compile(r"[^\s()]+ ")
 _HEAD = re.compile(r"[\w.$@\"'-]+\s*[:=](?!=)")
 """A key, or a name that gets a value."""
 _TAG_NAME = re.compile(r"<[A-Za-z][\w:.-]*")
@@ -104,7 +108,7 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
         of = place.missing + sent[0]
         return "\n".join(of if line == sent[0] else line for line in lines)
     if len(search.solid[0]) == 1 and _goes_on_comment(lines):
-        return "\n".join(place.missing + line if line.strip(BLANKS) else line for line in lines)
+        return "\n".join(_indent_all(place.missing, lines))
     if lines[0] == search.lines[0] and _ends_comment(view, place, lines[0]):
         return None  # what comes below it does not have the column of its last line
     first = _classify_first_line(search, place.missing, lines)
@@ -144,6 +148,8 @@ def _choose_reading(
     end = _find_closer(lines) if readings and len(search.solid[0]) == 1 else ""
     if end and get_column(end) in {get_column(literal[0]), get_column(lines[0])}:
         return None if get_column(end) == get_column(literal[0]) else readings[-1]
+    if readings and _is_aligned(place, lines):
+        return readings[-1]
     if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
     is_first_there = is_whole and lines[0] == of  # it is the file's to the letter
@@ -164,6 +170,8 @@ def _choose_by_fit(
         if not is_quoted or is_natural(literal):
             return None
         fitting = fitting and [*fitting, literal]
+    if not fitting and _find_lost(place.missing, search, lines) == "lines":
+        return _indent_all(place.missing, lines)
     if fitting or not is_quoted:
         return fitting[0] if len(fitting) == 1 else None
     if lines[0][:1] in BLANKS:  # all are the file's
@@ -196,7 +204,7 @@ def _move_with_part(
         is_nowhere = columns >= moved and not columns.issuperset(map(get_column, further))
     if not ((is_inner and is_flat) or (is_sent and is_nowhere)):
         return None
-    return [place.missing + line if line.strip(BLANKS) else line for line in lines]
+    return _indent_all(place.missing, lines)
 
 
 def _collect_columns(view: IndexedText, place: MatchLocation) -> set[int]:
@@ -429,6 +437,19 @@ def _continues_outer_line(above: LinesAbove, line: str) -> bool:
     return any(row.column == at and CHAIN.match(row.body) for row in rows)
 
 
+def _is_aligned(place: MatchLocation, lines: Sequence[str]) -> bool:
+    """Tell whether the second line stands below what is in the open bracket of the first, as both were sent,
+    and at no level deeper than the first one would be; or it would be a body beside its ``do``.
+    """
+    second = next((line for line in lines[1:] if line.strip(BLANKS)), "")
+    inside, at, own = find_text_in_bracket(lines[0]), get_column(second), get_column(f"{place.missing}.")
+    word = _WORD_BEHIND.match(lines[0], max(inside, 0))  # Lisp has arguments below the first one
+    is_below = inside >= 0 and at in {inside, word.end() if word else inside} and not is_comment(lines[0])
+    return (is_below and not own <= at <= own + _DEEPEST_STEP) or (
+        at == own and DO.search(lines[0]) is not None
+    )
+
+
 def _is_too_deep(view: IndexedText, place: MatchLocation, lines: Sequence[str]) -> bool:
     """Tell whether all further lines, relative to the first, would be more than one level deeper than it, and
     at their own columns stand no less deep than it does.
@@ -491,16 +512,39 @@ def _is_cut_in_indentation(search: TextBlock) -> bool:
 def _list_readings(place: MatchLocation, search: TextBlock, lines: Sequence[str]) -> Iterator[list[str]]:
     """Yield what REPLACE may mean, other than lines of the file but for the first indentation."""
     missing, first = place.missing, split_lines(search.text)[0]
-    is_one = len(search.solid[0]) == 1
+    is_one, own = len(search.solid[0]) == 1, split_indent(lines[0])[0]
     if lines[0].startswith(missing) and not first.startswith(missing):
         yield list(lines)  # SEARCH alone lost the indentation
+    elif own and missing.endswith(own) and any(line and not line.startswith(own) for line in lines):
+        yield _indent_all(missing.removesuffix(own), lines)  # each lost as much as it could
     if is_one:  # further lines of SEARCH show the columns that are meant
-        *above, last = [missing + line if line.strip(BLANKS) else line for line in lines]
+        *above, last = _indent_all(missing, lines)
         has_more = place.ends_inside and bool(lines[-1])  # its blanks stand before what is behind the place
         yield [*above, missing + lines[-1] if has_more else last]
     elif first in lines[1:]:  # what comes before the first line of SEARCH is indented as that is
         last = lines.index(first)
         yield [missing + line if line and at <= last else line for at, line in enumerate(lines)]
+    elif not own and _find_lost(missing, search, lines):
+        yield _indent_all(missing, lines)
+
+
+def _find_lost(missing: str, search: TextBlock, lines: Sequence[str]) -> str:
+    """Return what shows that further lines lost what only the first one of SEARCH did: ``lines`` of SEARCH
+    that come again without it, ``columns`` left of it below its first line; empty if nothing does.
+    """
+    sent, new = ({line for line in each[1:] if line.strip(BLANKS)} for each in (search.lines, lines))
+    if not new.isdisjoint(sent) or lines[0] in {line.strip(BLANKS) for line in sent}:
+        return ""
+    if any(f"{missing}{line}" in sent for line in new):
+        return "lines"
+    is_left = lines[0] == search.lines[0] and any(
+        get_column(each) < get_column(f"{missing}.") for each in new
+    )
+    return "columns" if is_left else ""
+
+
+def _indent_all(blanks: str, lines: Sequence[str]) -> list[str]:
+    return [blanks + line if line.strip(BLANKS) else line for line in lines]
 
 
 def find_indent_source(

@@ -1626,6 +1626,27 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         "f t = g\n  where\n    walk (A x) = do\n        y <- h x\n        return y\n    walk (B x) = e x\n",
     ),
+    "new lines beside a blank line that neither SEARCH nor REPLACE has": (
+        "die() { exit 1; }\n\nrun tests\n",
+        "die() { exit 1; }\nrun tests\n",
+        "die() { exit 1; }\nload nvm\nrun tests\n",
+        {},
+        None,
+    ),
+    "a changed line beside a blank line that SEARCH has not": (
+        "die() { exit 1; }\n\nrun tests\n",
+        "die() { exit 1; }\nrun tests\n",
+        "die() { exit 1; }\nrun all tests\n",
+        {},
+        "die() { exit 1; }\n\nrun all tests\n",
+    ),
+    "a new line of blanks only, one too many as all have it": (
+        "def f():\n    pass\n",
+        " def f():\n     pass\n",
+        " def f():\n     x = 1\n \n     pass\n",
+        {},
+        "def f():\n    x = 1\n\n    pass\n",
+    ),
     "a quoted backtick begins no text": (
         "a = {\n    f() {\n      return run(b)\n    },\n}\n",
         "return run(b)",

@@ -18,13 +18,10 @@ from kakite.edit.rewrite.indent_checker import can_fit, can_stand, find_text_in_
 from kakite.edit.rewrite.indent_shift import get_column, is_comment, split_indent
 from kakite.edit.rewrite.line_syntax import (
     ASSIGNS,
-    BLOCK_WORD,
     BRACKET,
     CHAIN,
     CLOSER,
-    CONTROL,
     DO,
-    ITEM,
     LONGEST,
     NEXT_CALL,
     begins_block,
@@ -38,7 +35,7 @@ from kakite.edit.rewrite.literals import find_literals
 from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from kakite.edit.matching.location import MatchLocation, TextBlock
     from kakite.edit.rewrite.context_lines import LinesAbove
@@ -104,17 +101,9 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
         return "\n".join(restore_first_indent(view, place, sent, lines, place.missing) or lines)
     if _has_indent_of_file(view, place, search, lines):
         return "\n".join(lines)
-    if _is_blank_lost(place, search, lines):
-        of = place.missing + sent[0]
-        return "\n".join(of if line == sent[0] else line for line in lines)
     if len(search.solid[0]) == 1 and _goes_on_comment(lines):
         return "\n".join(_indent_all(place.missing, lines))
-    if lines[0] == search.lines[0] and _ends_comment(view, place, lines[0]):
-        return None  # what comes below it does not have the column of its last line
-    first = _classify_first_line(search, place.missing, lines)
-    if first == "moved":
-        return None
-    chosen = _choose_reading(view, place, search, lines, is_whole=first == "whole")
+    chosen = _choose_reading(view, place, search, lines)
     return None if chosen is None else "\n".join(_keep_literals(search, lines, chosen))
 
 
@@ -128,21 +117,19 @@ def _keep_literals(search: TextBlock, lines: Sequence[str], chosen: Sequence[str
 
 
 def _choose_reading(
-    view: IndexedText, place: MatchLocation, search: TextBlock, lines: list[str], *, is_whole: bool
+    view: IndexedText, place: MatchLocation, search: TextBlock, lines: list[str]
 ) -> list[str] | None:
     """Return the lines that are meant; None if they are those behind the indentation."""
     sent, *further = split_lines(search.text)
     of = place.missing + sent
     literal, there = [place.missing + lines[0], *lines[1:]], [of, *further]
-    if is_whole and lines != there and can_fit(view, place, lines, of):
-        return lines
     readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
     found = _move_with_part(view, place, search, lines)
     found = found or _find_reading_that_keeps(view, place, of, lines, literal, readings)
     if found or (found := _find_reading_of_siblings(view, place, of, lines, readings)):
         return found
-    if _would_mix_blanks(view, place, lines):
-        readings = []
+    if place.missing.endswith(" ") and any(line.startswith("\t") for line in lines[1:]):
+        readings = []  # nobody means blanks before tabs
     if readings and (parsed := find_parsed(view, place, [literal, *readings])):
         return None if parsed is literal else parsed
     end = _find_closer(lines) if readings and len(search.solid[0]) == 1 else ""
@@ -152,9 +139,6 @@ def _choose_reading(
         return readings[-1]
     if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
-    is_first_there = is_whole and lines[0] == of  # it is the file's to the letter
-    if is_first_there and (_is_relative(search, lines) or not can_fit(view, place, literal, of)):
-        return lines
     return _choose_by_fit(view, place, search, lines, readings)
 
 
@@ -260,38 +244,11 @@ def _find_reading_of_siblings(
     return readings[0] if can_fit(view, place, readings[0], of) else None
 
 
-def _would_mix_blanks(view: IndexedText, place: MatchLocation, lines: Sequence[str]) -> bool:
-    """Tell whether new lines behind the indentation would have tabs and blanks as nobody means them."""
-    has_both = not place.missing.strip("\t") and "\n  " in view.text
-    if has_both and any(line.startswith("  ") for line in lines[1:]):
-        return True  # what is indented by blanks is of another block
-    return place.missing.endswith(" ") and any(line.startswith("\t") for line in lines[1:])
-
-
-def _is_blank_lost(place: MatchLocation, search: TextBlock, lines: Sequence[str]) -> bool:
-    """Tell whether SEARCH lost some of its blanks, and comes again as it was sent below new lines that begin
-    with all of them.
-    """
-    sent = search.lines[0]
-    own = split_indent(sent)[0]
-    is_below = lines[0] != sent and lines.count(sent) == 1
-    return bool(own) and is_below and split_indent(lines[0])[0] == place.missing + own
-
-
 def _goes_on_comment(lines: Sequence[str]) -> bool:
     """Tell whether the second line goes on with the block comment of the first, a column to the right."""
     first, second = lines[0], next((line for line in lines[1:] if line.strip(BLANKS)), "")
     is_star = is_comment_start(first.strip(BLANKS)) and second.strip(BLANKS).startswith("*")
     return is_star and get_column(second) == get_column(first) + 1
-
-
-def _ends_comment(view: IndexedText, place: MatchLocation, line: str) -> bool:
-    """Tell whether a line ends a comment of several lines, which begins at another column."""
-    if not line.rstrip(BLANKS).endswith("*/") or "/*" in line:
-        return False
-    above = find_context(view, place).above.iter_upwards()
-    begins = next((each for each in above if "/*" in each), line)
-    return get_column(begins) != get_column(place.missing + line)
 
 
 def _find_closer(lines: Sequence[str]) -> str:
@@ -374,16 +331,13 @@ def find_parsed(view: IndexedText, place: MatchLocation, readings: Sequence[list
 def _has_own_columns(
     view: IndexedText, place: MatchLocation, search: TextBlock, lines: Sequence[str]
 ) -> bool:
-    """Tell whether new lines for one line show that they have the columns of the file.
-
-    The last one is that of SEARCH with its indentation in the file, below no line that opens something; or
-    all are like the line below the place, a tag at the same column.
+    """Tell whether new lines for one line show that they have the columns of the file: they are as deep as it
+    is there, or all are tags like the line below the place, at the same column.
     """
     missing, of = place.missing, split_lines(search.text)[0]
     context = find_context(view, place)
     new = [line for line in lines[1:] if line.strip(BLANKS)]
-    is_hunk = missing == " " and _is_in_patch(context.above, new)
-    if is_hunk or _continues_outer_line(context.above, new[0] if new else ""):
+    if _continues_outer_line(context.above, new[0] if new else ""):
         return True
     if len(search.solid[0]) > 1:
         return False
@@ -392,37 +346,10 @@ def _has_own_columns(
         if indent.startswith(missing) and (indent != missing or not can_continue_deeper(of, second)):
             return True  # all of its columns would be added to those of the first line
     solid = [line for line in lines if line.strip(BLANKS) and not is_comment(line)]
-    if len(solid) < 2:
+    if len(solid) < 2 or lines[-1] == missing + of:
         return False
-    if lines[-1] == missing + of:
-        return _is_left_alone(solid, get_column(lines[-1]), context.below[-1])
     tag = _TAG_NAME.match(context.below[0])
     return tag is not None and all(line.startswith(tag.group()) for line in solid[1:])
-
-
-def _is_in_patch(above: LinesAbove, new: Iterable[str]) -> bool:
-    """Tell whether new lines are those of a patch, whose context has a blank before it."""
-    is_alike = all(line[0] in " +-@\\" for line in new)
-    return is_alike and any(line.startswith("@@ ") for line in above.iter_upwards())
-
-
-def _is_left_alone(solid: Sequence[str], at: int, below: str) -> bool:
-    """Tell whether the last of some lines, that of SEARCH at its column, is in no block that they open.
-
-    Nothing is left open above it, or if moved it would leave the block that it opens, which goes on below.
-    """
-    if get_column(below) > at:
-        return True
-    pairs = [pair for pair in pairwise(solid) if get_column(pair[1]) >= at]
-    one = pairs[0][0] if pairs else ""
-    goes_on = one.endswith(("&&", "||", "|"))
-    return bool(one) and not (
-        (one.startswith("<") and is_tag_open(one))
-        or (is_left_open(one) and not goes_on)
-        or BLOCK_WORD.match(one)
-        or CONTROL.match(one)
-        or ITEM.match(one)
-    )
 
 
 def _continues_outer_line(above: LinesAbove, line: str) -> bool:
@@ -476,32 +403,6 @@ def _is_relative(search: TextBlock, lines: Sequence[str]) -> bool:
     if len(search.solid[0]) == 1 and first in new:
         return all(line.startswith(own) for line in new)
     return bool(own) and {split_indent(line)[0] for line in new} == {own}
-
-
-def _classify_first_line(search: TextBlock, missing: str, lines: Sequence[str]) -> str:
-    """Return what the blanks that REPLACE begins with are: ``moved``, if they move the first line of SEARCH
-    as the next one is moved; ``whole``, if they are those that SEARCH lost; empty if that cannot be told.
-    """
-    sent, new = ([line for line in each if line.strip(BLANKS)] for each in (search.lines, lines))
-    first = sent[0].strip(BLANKS) if sent else ""
-    bodies = [line.strip(BLANKS) for line in new]
-    if len(sent) < 2 or len(new) < 2 or not lines[0]:
-        return ""
-    following = sent[1].strip(BLANKS)
-    if not new[0].startswith(missing) or split_indent(new[0])[0] == split_indent(sent[0])[0]:
-        return ""
-    is_below = bodies[1:].count(first) >= [line.strip(BLANKS) for line in sent].count(first)
-    if is_below or is_left_open(new[0]) != is_left_open(first):
-        return ""
-    was = get_column(missing + sent[0])
-    as_sent, whole = get_column(missing + new[0]) - was, get_column(new[0]) - was
-    if following in bodies[1:]:
-        moved = get_column(new[bodies.index(following, 1)]) - get_column(sent[1])
-        if abs(as_sent - moved) < abs(whole - moved):
-            return "moved"
-        return "whole" if whole in {0, moved} else ""
-    moved = get_column(new[1]) - get_column(sent[1])
-    return "" if moved not in {as_sent, whole} else "moved" if moved == as_sent else "whole"
 
 
 def _is_cut_in_indentation(search: TextBlock) -> bool:

@@ -315,11 +315,13 @@ def _is_beside_lost_blank(
 ) -> bool:
     """Tell whether lines are added where the text has a blank line that neither SEARCH nor REPLACE has."""
     for step in steps:
-        if step.kind == "change" and step.old_start == step.old_end and step.new_start < step.new_end:
-            above, below = place.pairs[: step.old_start], place.pairs[step.old_end :]
-            ends = new[step.new_start].strip(BLANKS) and new[step.new_end - 1].strip(BLANKS)
-            if ends and above and below and None not in (above[-1], below[0]) and below[0] > above[-1] + 1:
-                return True
+        if step.kind == "equal" or step.old_start < step.old_end or step.new_start == step.new_end:
+            continue
+        ends = new[step.new_start].strip(BLANKS) and new[step.new_end - 1].strip(BLANKS)
+        sides = place.pairs[: step.old_start][-1:], place.pairs[step.old_end :][:1]
+        high, low = (side[0] if side else None for side in sides)
+        if ends and high is not None and low is not None and view.keys[high] and low > high + 1:
+            return True
     return False
 
 

@@ -18,10 +18,13 @@ from kakite.edit.rewrite.indent_checker import can_fit, can_stand, find_text_in_
 from kakite.edit.rewrite.indent_shift import get_column, is_comment, split_indent
 from kakite.edit.rewrite.line_syntax import (
     ASSIGNS,
+    BLOCK_WORD,
     BRACKET,
     CHAIN,
     CLOSER,
+    CONTROL,
     DO,
+    ITEM,
     LONGEST,
     NEXT_CALL,
     begins_block,
@@ -101,6 +104,9 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
         return "\n".join(restore_first_indent(view, place, sent, lines, place.missing) or lines)
     if _has_indent_of_file(view, place, search, lines):
         return "\n".join(lines)
+    if _is_blank_lost(place, search, lines):
+        of = place.missing + sent[0]
+        return "\n".join(of if line == sent[0] else line for line in lines)
     if len(search.solid[0]) == 1 and _goes_on_comment(lines):
         return "\n".join(_indent_all(place.missing, lines))
     chosen = _choose_reading(view, place, search, lines)
@@ -244,6 +250,16 @@ def _find_reading_of_siblings(
     return readings[0] if can_fit(view, place, readings[0], of) else None
 
 
+def _is_blank_lost(place: MatchLocation, search: TextBlock, lines: Sequence[str]) -> bool:
+    """Tell whether SEARCH lost some of its blanks, and comes again as it was sent below new lines that begin
+    with all of them.
+    """
+    sent = search.lines[0]
+    own = split_indent(sent)[0]
+    is_below = lines[0] != sent and lines.count(sent) == 1
+    return bool(own) and is_below and split_indent(lines[0])[0] == place.missing + own
+
+
 def _goes_on_comment(lines: Sequence[str]) -> bool:
     """Tell whether the second line goes on with the block comment of the first, a column to the right."""
     first, second = lines[0], next((line for line in lines[1:] if line.strip(BLANKS)), "")
@@ -331,8 +347,10 @@ def find_parsed(view: IndexedText, place: MatchLocation, readings: Sequence[list
 def _has_own_columns(
     view: IndexedText, place: MatchLocation, search: TextBlock, lines: Sequence[str]
 ) -> bool:
-    """Tell whether new lines for one line show that they have the columns of the file: they are as deep as it
-    is there, or all are tags like the line below the place, at the same column.
+    """Tell whether new lines for one line show that they have the columns of the file.
+
+    The last one is that of SEARCH with its indentation in the file, below no line that opens something; or
+    all are like the line below the place, a tag at the same column.
     """
     missing, of = place.missing, split_lines(search.text)[0]
     context = find_context(view, place)
@@ -346,10 +364,31 @@ def _has_own_columns(
         if indent.startswith(missing) and (indent != missing or not can_continue_deeper(of, second)):
             return True  # all of its columns would be added to those of the first line
     solid = [line for line in lines if line.strip(BLANKS) and not is_comment(line)]
-    if len(solid) < 2 or lines[-1] == missing + of:
+    if len(solid) < 2:
         return False
+    if lines[-1] == missing + of:
+        return _is_left_alone(solid, get_column(lines[-1]), context.below[-1])
     tag = _TAG_NAME.match(context.below[0])
     return tag is not None and all(line.startswith(tag.group()) for line in solid[1:])
+
+
+def _is_left_alone(solid: Sequence[str], at: int, below: str) -> bool:
+    """Tell whether the last of some lines, that of SEARCH at its column, is in no block that they open.
+
+    Nothing is left open above it, or if moved it would leave the block that it opens, which goes on below.
+    """
+    if get_column(below) > at:
+        return True
+    pairs = [pair for pair in pairwise(solid) if get_column(pair[1]) >= at]
+    one = pairs[0][0] if pairs else ""
+    goes_on = one.endswith(("&&", "||", "|"))
+    return bool(one) and not (
+        (one.startswith("<") and is_tag_open(one))
+        or (is_left_open(one) and not goes_on)
+        or BLOCK_WORD.match(one)
+        or CONTROL.match(one)
+        or ITEM.match(one)
+    )
 
 
 def _continues_outer_line(above: LinesAbove, line: str) -> bool:

@@ -6,7 +6,6 @@ import difflib
 import json
 import re
 import sqlite3
-import subprocess
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

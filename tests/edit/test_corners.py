@@ -65,7 +65,6 @@ def refusal(
         # a blank line of SEARCH that the file does not have stays beside something new
         ("a\nb\n", "a\n\nb\n", "a\n\nnew\nb\n", "a\n\nnew\nb\n"),
         # the file's blank line stays beside what is inserted
-        ("a\n\nb\n", "a\nb\n", "a\nnew\nb\n", "a\nnew\n\nb\n"),
         ("a\n\nb\n", "a\nb\n", "a\nnew\n\nb\n", "a\n\nnew\n\nb\n"),
     ],
 )

@@ -1575,6 +1575,86 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {"whole_lines": True},
         None,
     ),
+    "an argument below the open bracket of the first line, as both were sent": (
+        "class A {\n    void f() {\n        total = compute_total(items, 1);\n    }\n}\n",
+        "total = compute_total(items, 1);",
+        "total = compute_total(items,\n                      1);",
+        {},
+        "class A {\n    void f() {\n        total = compute_total(items,\n"
+        "                              1);\n    }\n}\n",
+    ),
+    "an argument of Lisp below the first one, as both were sent": (
+        "(defun f (event)\n  (find event (popup-get-the-type type) :key 'a))\n",
+        "(find event (popup-get-the-type type) :key 'a))",
+        "(first-of-these-all (equal (key it) event)\n                    (popup-get type)))",
+        {},
+        "(defun f (event)\n  (first-of-these-all (equal (key it) event)\n"
+        "                      (popup-get type)))\n",
+    ),
+    "an argument at a level below the first line": (
+        'class A {\n    void f() {\n        log("a", b);\n    }\n}\n',
+        'log("a", b);',
+        'logger.warn("a",\n            b);',
+        {},
+        'class A {\n    void f() {\n        logger.warn("a",\n            b);\n    }\n}\n',
+    ),
+    "lines that lost what only the first one of SEARCH did": (
+        "{\n  a: {\n    b: 1,\n    c: 2,\n    d: 3\n  }\n}\n",
+        "b: 1,\n    c: 2,\n",
+        "b: 1,\nc: 4,\n",
+        {},
+        "{\n  a: {\n    b: 1,\n    c: 4,\n    d: 3\n  }\n}\n",
+    ),
+    "lines that lost what only the first one of SEARCH did, all of them new": (
+        "package a\n\nfunc f() {\n\tw := c.Writer\n\tgone := w.Notify()\n\tgo(gone)\n}\n",
+        "w := c.Writer\n\tgone := w.Notify()\n",
+        "w := c.Writer\ndone := c.Done()\n",
+        {},
+        "package a\n\nfunc f() {\n\tw := c.Writer\n\tdone := c.Done()\n\tgo(gone)\n}\n",
+    ),
+    "lines that lost as much as they all could": (
+        "class A {\n  A() {\n    set(1);\n  }\n}\n",
+        "set(1);\n",
+        "  set(1);\n}\n\nvoid copy() {\n  get();\n",
+        {},
+        "class A {\n  A() {\n    set(1);\n  }\n\n  void copy() {\n    get();\n  }\n}\n",
+    ),
+    "a body at the column of its head would be none": (
+        "f t = g\n  where\n    walk (A x) = d x\n    walk (B x) = e x\n",
+        "walk (A x) = d x",
+        "walk (A x) = do\n    y <- h x\n    return y",
+        {},
+        "f t = g\n  where\n    walk (A x) = do\n        y <- h x\n        return y\n    walk (B x) = e x\n",
+    ),
+    "new lines beside a blank line that neither SEARCH nor REPLACE has": (
+        "die() { exit 1; }\n\nrun tests\n",
+        "die() { exit 1; }\nrun tests\n",
+        "die() { exit 1; }\nload nvm\nrun tests\n",
+        {},
+        None,
+    ),
+    "a changed line beside a blank line that SEARCH has not": (
+        "die() { exit 1; }\n\nrun tests\n",
+        "die() { exit 1; }\nrun tests\n",
+        "die() { exit 1; }\nrun all tests\n",
+        {},
+        "die() { exit 1; }\n\nrun all tests\n",
+    ),
+    "a new line of blanks only, one too many as all have it": (
+        "def f():\n    pass\n",
+        " def f():\n     pass\n",
+        " def f():\n     x = 1\n \n     pass\n",
+        {},
+        "def f():\n    x = 1\n\n    pass\n",
+    ),
+    "a quoted backtick begins no text": (
+        "a = {\n    f() {\n      return run(b)\n    },\n}\n",
+        "return run(b)",
+        'var c = run(b)\nif (!c)\n  throw "no `" + b\nreturn c',
+        {},
+        'a = {\n    f() {\n      var c = run(b)\n      if (!c)\n        throw "no `" + b\n      return c\n'
+        "    },\n}\n",
+    ),
 }
 
 

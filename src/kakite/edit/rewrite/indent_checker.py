@@ -308,7 +308,7 @@ class _IndentChecker:
             return False
         if _BRACKET_OR_TAG_END.match(body) and not has_open_bracket(head) and not is_tag_open(head):
             return False
-        if at - before == _find_text_in_bracket(head):
+        if at - before == find_text_in_bracket(head):
             return True
         is_recipe = line.startswith("\t") and RULE.match(head)
         if is_below and not is_recipe and at - max(before, *columns) > self._step:
@@ -493,7 +493,7 @@ def _can_close(head: str, body: str) -> bool:
     return tag is None or head[0] != "<" or f"<{tag.group(1)}" in head
 
 
-def _find_text_in_bracket(head: str) -> int:
+def find_text_in_bracket(head: str) -> int:
     """Return where the text begins behind the last bracket that a line leaves open; -1: nowhere."""
     depth = 0
     for at in range(len(head) - 1, -1, -1):

@@ -76,7 +76,7 @@ class IndentShift:
         """Return a line of REPLACE with the file's indentation; None if it would fall left of the margin."""
         indent, body = split_indent(line)
         if not body:
-            return line
+            return line.removeprefix(self.blanks) if self.kind == "remove" else line
         match self.kind:
             case "none":
                 return line
@@ -102,10 +102,7 @@ class IndentShift:
         if self.kind == "add":  # a line that is all space may be blank
             return [one and (self.apply(one) if one.isspace() else blanks + one) for one in lines]
         if self.kind == "remove":
-            return [
-                one and (one[size:] if one.startswith(blanks) and not one.isspace() else self.apply(one))
-                for one in lines
-            ]
+            return [one and (one[size:] if one.startswith(blanks) else self.apply(one)) for one in lines]
         return list(map(self.apply, lines))
 
     def move_search(self, lines: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from kakite.edit.matching.align import align
 from kakite.edit.matching.confusables import BLANKS
 from kakite.edit.rewrite.context_lines import find_context
 from kakite.edit.rewrite.first_line import find_shown_first, is_natural, restore_first_indent
-from kakite.edit.rewrite.indent_checker import can_fit, can_stand
+from kakite.edit.rewrite.indent_checker import can_fit, can_stand, find_text_in_bracket
 from kakite.edit.rewrite.indent_shift import get_column, is_comment, split_indent
 from kakite.edit.rewrite.line_syntax import (
     ASSIGNS,
@@ -23,6 +23,7 @@ from kakite.edit.rewrite.line_syntax import (
     CHAIN,
     CLOSER,
     CONTROL,
+    DO,
     ITEM,
     LONGEST,
     NEXT_CALL,
@@ -37,7 +38,7 @@ from kakite.edit.rewrite.literals import find_literals
 from kakite.edit.source_text import split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from kakite.edit.matching.location import MatchLocation, TextBlock
     from kakite.edit.rewrite.context_lines import LinesAbove
@@ -70,6 +71,9 @@ _LETTER = re.compile(r"\w")
 _WORD = re.compile(r"\w+")
 _NEAR = 200
 """How many lines above a place are looked at for lines like new ones."""
+_DEEPEST_STEP = 8
+"""How many columns a level has at most, or two of them."""
+_WORD_BEHIND = re.compile(r"[^\s()]+ ")
 _HEAD = re.compile(r"[\w.$@\"'-]+\s*[:=](?!=)")
 """A key, or a name that gets a value."""
 _TAG_NAME = re.compile(r"<[A-Za-z][\w:.-]*")
@@ -104,13 +108,8 @@ def read_whole(view: IndexedText, place: MatchLocation, search: TextBlock, text:
         of = place.missing + sent[0]
         return "\n".join(of if line == sent[0] else line for line in lines)
     if len(search.solid[0]) == 1 and _goes_on_comment(lines):
-        return "\n".join(place.missing + line if line.strip(BLANKS) else line for line in lines)
-    if lines[0] == search.lines[0] and _ends_comment(view, place, lines[0]):
-        return None  # what comes below it does not have the column of its last line
-    first = _classify_first_line(search, place.missing, lines)
-    if first == "moved":
-        return None
-    chosen = _choose_reading(view, place, search, lines, is_whole=first == "whole")
+        return "\n".join(_indent_all(place.missing, lines))
+    chosen = _choose_reading(view, place, search, lines)
     return None if chosen is None else "\n".join(_keep_literals(search, lines, chosen))
 
 
@@ -124,31 +123,28 @@ def _keep_literals(search: TextBlock, lines: Sequence[str], chosen: Sequence[str
 
 
 def _choose_reading(
-    view: IndexedText, place: MatchLocation, search: TextBlock, lines: list[str], *, is_whole: bool
+    view: IndexedText, place: MatchLocation, search: TextBlock, lines: list[str]
 ) -> list[str] | None:
     """Return the lines that are meant; None if they are those behind the indentation."""
     sent, *further = split_lines(search.text)
     of = place.missing + sent
     literal, there = [place.missing + lines[0], *lines[1:]], [of, *further]
-    if is_whole and lines != there and can_fit(view, place, lines, of):
-        return lines
     readings = [each for each in _list_readings(place, search, lines) if each not in (literal, there)]
     found = _move_with_part(view, place, search, lines)
     found = found or _find_reading_that_keeps(view, place, of, lines, literal, readings)
     if found or (found := _find_reading_of_siblings(view, place, of, lines, readings)):
         return found
-    if _would_mix_blanks(view, place, lines):
-        readings = []
+    if place.missing.endswith(" ") and any(line.startswith("\t") for line in lines[1:]):
+        readings = []  # nobody means blanks before tabs
     if readings and (parsed := find_parsed(view, place, [literal, *readings])):
         return None if parsed is literal else parsed
     end = _find_closer(lines) if readings and len(search.solid[0]) == 1 else ""
     if end and get_column(end) in {get_column(literal[0]), get_column(lines[0])}:
         return None if get_column(end) == get_column(literal[0]) else readings[-1]
+    if readings and _is_aligned(place, lines):
+        return readings[-1]
     if _has_own_columns(view, place, search, lines) or _is_too_deep(view, place, lines):
         return None
-    is_first_there = is_whole and lines[0] == of  # it is the file's to the letter
-    if is_first_there and (_is_relative(search, lines) or not can_fit(view, place, literal, of)):
-        return lines
     return _choose_by_fit(view, place, search, lines, readings)
 
 
@@ -164,6 +160,8 @@ def _choose_by_fit(
         if not is_quoted or is_natural(literal):
             return None
         fitting = fitting and [*fitting, literal]
+    if not fitting and _find_lost(place.missing, search, lines) == "lines":
+        return _indent_all(place.missing, lines)
     if fitting or not is_quoted:
         return fitting[0] if len(fitting) == 1 else None
     if lines[0][:1] in BLANKS:  # all are the file's
@@ -196,7 +194,7 @@ def _move_with_part(
         is_nowhere = columns >= moved and not columns.issuperset(map(get_column, further))
     if not ((is_inner and is_flat) or (is_sent and is_nowhere)):
         return None
-    return [place.missing + line if line.strip(BLANKS) else line for line in lines]
+    return _indent_all(place.missing, lines)
 
 
 def _collect_columns(view: IndexedText, place: MatchLocation) -> set[int]:
@@ -252,14 +250,6 @@ def _find_reading_of_siblings(
     return readings[0] if can_fit(view, place, readings[0], of) else None
 
 
-def _would_mix_blanks(view: IndexedText, place: MatchLocation, lines: Sequence[str]) -> bool:
-    """Tell whether new lines behind the indentation would have tabs and blanks as nobody means them."""
-    has_both = not place.missing.strip("\t") and "\n  " in view.text
-    if has_both and any(line.startswith("  ") for line in lines[1:]):
-        return True  # what is indented by blanks is of another block
-    return place.missing.endswith(" ") and any(line.startswith("\t") for line in lines[1:])
-
-
 def _is_blank_lost(place: MatchLocation, search: TextBlock, lines: Sequence[str]) -> bool:
     """Tell whether SEARCH lost some of its blanks, and comes again as it was sent below new lines that begin
     with all of them.
@@ -275,15 +265,6 @@ def _goes_on_comment(lines: Sequence[str]) -> bool:
     first, second = lines[0], next((line for line in lines[1:] if line.strip(BLANKS)), "")
     is_star = is_comment_start(first.strip(BLANKS)) and second.strip(BLANKS).startswith("*")
     return is_star and get_column(second) == get_column(first) + 1
-
-
-def _ends_comment(view: IndexedText, place: MatchLocation, line: str) -> bool:
-    """Tell whether a line ends a comment of several lines, which begins at another column."""
-    if not line.rstrip(BLANKS).endswith("*/") or "/*" in line:
-        return False
-    above = find_context(view, place).above.iter_upwards()
-    begins = next((each for each in above if "/*" in each), line)
-    return get_column(begins) != get_column(place.missing + line)
 
 
 def _find_closer(lines: Sequence[str]) -> str:
@@ -374,8 +355,7 @@ def _has_own_columns(
     missing, of = place.missing, split_lines(search.text)[0]
     context = find_context(view, place)
     new = [line for line in lines[1:] if line.strip(BLANKS)]
-    is_hunk = missing == " " and _is_in_patch(context.above, new)
-    if is_hunk or _continues_outer_line(context.above, new[0] if new else ""):
+    if _continues_outer_line(context.above, new[0] if new else ""):
         return True
     if len(search.solid[0]) > 1:
         return False
@@ -390,12 +370,6 @@ def _has_own_columns(
         return _is_left_alone(solid, get_column(lines[-1]), context.below[-1])
     tag = _TAG_NAME.match(context.below[0])
     return tag is not None and all(line.startswith(tag.group()) for line in solid[1:])
-
-
-def _is_in_patch(above: LinesAbove, new: Iterable[str]) -> bool:
-    """Tell whether new lines are those of a patch, whose context has a blank before it."""
-    is_alike = all(line[0] in " +-@\\" for line in new)
-    return is_alike and any(line.startswith("@@ ") for line in above.iter_upwards())
 
 
 def _is_left_alone(solid: Sequence[str], at: int, below: str) -> bool:
@@ -429,6 +403,19 @@ def _continues_outer_line(above: LinesAbove, line: str) -> bool:
     return any(row.column == at and CHAIN.match(row.body) for row in rows)
 
 
+def _is_aligned(place: MatchLocation, lines: Sequence[str]) -> bool:
+    """Tell whether the second line stands below what is in the open bracket of the first, as both were sent,
+    and at no level deeper than the first one would be; or it would be a body beside its ``do``.
+    """
+    second = next((line for line in lines[1:] if line.strip(BLANKS)), "")
+    inside, at, own = find_text_in_bracket(lines[0]), get_column(second), get_column(f"{place.missing}.")
+    word = _WORD_BEHIND.match(lines[0], max(inside, 0))  # Lisp has arguments below the first one
+    is_below = inside >= 0 and at in {inside, word.end() if word else inside} and not is_comment(lines[0])
+    return (is_below and not own <= at <= own + _DEEPEST_STEP) or (
+        at == own and DO.search(lines[0]) is not None
+    )
+
+
 def _is_too_deep(view: IndexedText, place: MatchLocation, lines: Sequence[str]) -> bool:
     """Tell whether all further lines, relative to the first, would be more than one level deeper than it, and
     at their own columns stand no less deep than it does.
@@ -457,32 +444,6 @@ def _is_relative(search: TextBlock, lines: Sequence[str]) -> bool:
     return bool(own) and {split_indent(line)[0] for line in new} == {own}
 
 
-def _classify_first_line(search: TextBlock, missing: str, lines: Sequence[str]) -> str:
-    """Return what the blanks that REPLACE begins with are: ``moved``, if they move the first line of SEARCH
-    as the next one is moved; ``whole``, if they are those that SEARCH lost; empty if that cannot be told.
-    """
-    sent, new = ([line for line in each if line.strip(BLANKS)] for each in (search.lines, lines))
-    first = sent[0].strip(BLANKS) if sent else ""
-    bodies = [line.strip(BLANKS) for line in new]
-    if len(sent) < 2 or len(new) < 2 or not lines[0]:
-        return ""
-    following = sent[1].strip(BLANKS)
-    if not new[0].startswith(missing) or split_indent(new[0])[0] == split_indent(sent[0])[0]:
-        return ""
-    is_below = bodies[1:].count(first) >= [line.strip(BLANKS) for line in sent].count(first)
-    if is_below or is_left_open(new[0]) != is_left_open(first):
-        return ""
-    was = get_column(missing + sent[0])
-    as_sent, whole = get_column(missing + new[0]) - was, get_column(new[0]) - was
-    if following in bodies[1:]:
-        moved = get_column(new[bodies.index(following, 1)]) - get_column(sent[1])
-        if abs(as_sent - moved) < abs(whole - moved):
-            return "moved"
-        return "whole" if whole in {0, moved} else ""
-    moved = get_column(new[1]) - get_column(sent[1])
-    return "" if moved not in {as_sent, whole} else "moved" if moved == as_sent else "whole"
-
-
 def _is_cut_in_indentation(search: TextBlock) -> bool:
     """Tell whether SEARCH ends within the indentation of a line: it was cut out of the file."""
     return not search.closed and len(search.lines) > 1 and not search.lines[-1].strip(BLANKS)
@@ -491,16 +452,39 @@ def _is_cut_in_indentation(search: TextBlock) -> bool:
 def _list_readings(place: MatchLocation, search: TextBlock, lines: Sequence[str]) -> Iterator[list[str]]:
     """Yield what REPLACE may mean, other than lines of the file but for the first indentation."""
     missing, first = place.missing, split_lines(search.text)[0]
-    is_one = len(search.solid[0]) == 1
+    is_one, own = len(search.solid[0]) == 1, split_indent(lines[0])[0]
     if lines[0].startswith(missing) and not first.startswith(missing):
         yield list(lines)  # SEARCH alone lost the indentation
+    elif own and missing.endswith(own) and any(line and not line.startswith(own) for line in lines):
+        yield _indent_all(missing.removesuffix(own), lines)  # each lost as much as it could
     if is_one:  # further lines of SEARCH show the columns that are meant
-        *above, last = [missing + line if line.strip(BLANKS) else line for line in lines]
+        *above, last = _indent_all(missing, lines)
         has_more = place.ends_inside and bool(lines[-1])  # its blanks stand before what is behind the place
         yield [*above, missing + lines[-1] if has_more else last]
     elif first in lines[1:]:  # what comes before the first line of SEARCH is indented as that is
         last = lines.index(first)
         yield [missing + line if line and at <= last else line for at, line in enumerate(lines)]
+    elif not own and _find_lost(missing, search, lines):
+        yield _indent_all(missing, lines)
+
+
+def _find_lost(missing: str, search: TextBlock, lines: Sequence[str]) -> str:
+    """Return what shows that further lines lost what only the first one of SEARCH did: ``lines`` of SEARCH
+    that come again without it, ``columns`` left of it below its first line; empty if nothing does.
+    """
+    sent, new = ({line for line in each[1:] if line.strip(BLANKS)} for each in (search.lines, lines))
+    if not new.isdisjoint(sent) or lines[0] in {line.strip(BLANKS) for line in sent}:
+        return ""
+    if any(f"{missing}{line}" in sent for line in new):
+        return "lines"
+    is_left = lines[0] == search.lines[0] and any(
+        get_column(each) < get_column(f"{missing}.") for each in new
+    )
+    return "columns" if is_left else ""
+
+
+def _indent_all(blanks: str, lines: Sequence[str]) -> list[str]:
+    return [blanks + line if line.strip(BLANKS) else line for line in lines]
 
 
 def find_indent_source(

@@ -162,7 +162,7 @@ def _find_opening(line: str, heredoc: re.Pattern[str] | None) -> tuple[re.Patter
 
 def _find_string_end(line: str) -> re.Pattern[str] | None:
     """Return what ends the string that a line of code leaves open."""
-    if line.replace("\\`", "").count("`") % 2:
+    if strip_quoted(line).replace("\\`", "").count("`") % 2:
         return re.compile("`")
     if is_comment(line) or not (line.count('"') % 2 or line.count("'") % 2 or "[[" in line or "[=" in line):
         return None

@@ -232,7 +232,7 @@ def _write_lines(
         )
     clean = _find_clean_lines(view, place, old) if place.mask & TRAILING_BLANKS else {}
     steps = align(old, [clean.get(line, line) for line in moved])
-    if _is_block_continued(place, steps, moved):
+    if _is_block_continued(place, steps, moved) or _is_beside_lost_blank(view, place, steps, moved):
         raise AmbiguousReplacementError(moved[-1], _suggest_changes(view, place, old, moved, steps))
     changed = {at for step in steps if step.kind == "change" for at in range(step.new_start, step.new_end)}
     if place.mask & LOOK_ALIKES and (
@@ -308,6 +308,21 @@ def _is_block_continued(place: MatchLocation, steps: Sequence[AlignOp], new: Seq
         and (step.old_start > end or (step.old_start == end and not new[step.new_start].strip(BLANKS)))
         for step in steps
     )
+
+
+def _is_beside_lost_blank(
+    view: IndexedText, place: MatchLocation, steps: Sequence[AlignOp], new: Sequence[str]
+) -> bool:
+    """Tell whether lines are added where the text has a blank line that neither SEARCH nor REPLACE has."""
+    for step in steps:
+        if step.kind == "equal" or step.old_start < step.old_end or step.new_start == step.new_end:
+            continue
+        ends = new[step.new_start].strip(BLANKS) and new[step.new_end - 1].strip(BLANKS)
+        sides = place.pairs[: step.old_start][-1:], place.pairs[step.old_end :][:1]
+        high, low = (side[0] if side else None for side in sides)
+        if ends and high is not None and low is not None and view.keys[high] and low > high + 1:
+            return True
+    return False
 
 
 def _restore_tabs(

@@ -58,10 +58,11 @@ async def test_a_pushed_commit_that_the_work_tree_has_not_is_the_runs(place: Pat
 
 async def test_so_it_is_at_a_limit_and_the_run_goes_on_from_there(place: Path) -> None:
     remote = make_remote(place, {"a": "1\n"})
-    task, parts = parts_of(place, remote, {"say": PLAN}, command(HIDE), command("echo 2 > a"), DONE)
+    task, parts = parts_of(place, remote, {"say": PLAN}, command(HIDE))
     run = await run_task(replace(task, max_turns=2), parts(None))
     assert run.status == "limit"
     assert_told(run, remote)
+    task, parts = parts_of(place, remote, command("echo 2 > a"), DONE)
     run = await run_task(task, parts(None))
     assert (run.status, get_check_result(run)) == ("done", True)
     assert "+hidden" in run.diff
@@ -71,9 +72,9 @@ async def test_so_it_is_at_a_limit_and_the_run_goes_on_from_there(place: Path) -
 
 async def test_a_further_round_tells_what_its_commands_pushed(place: Path) -> None:
     remote = make_remote(place, {"a": "1\n"})
-    turns = [{"say": PLAN}, command("echo 2 > a"), DONE, {"say": PLAN}, command(HIDE), DONE, DONE]
-    task, parts = parts_of(place, remote, *turns)
+    task, parts = parts_of(place, remote, {"say": PLAN}, command("echo 2 > a"), DONE)
     first = await run_task(task, parts(None))
+    task, parts = parts_of(place, remote, {"say": PLAN}, command(HIDE), DONE, DONE)
     run = await run_task(await continue_task(task, parts(None), "More"), parts(None))
     assert (run.status, run.base) == ("done", first.commit)
     assert_told(run, remote)

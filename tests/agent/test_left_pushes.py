@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Generator
 from dataclasses import replace
@@ -56,13 +57,16 @@ async def test_a_pushed_commit_that_the_work_tree_has_not_is_the_runs(place: Pat
     assert b"+hidden" in patch.read_bytes()
 
 
-async def test_so_it_is_at_a_limit_and_the_run_goes_on_from_there(place: Path) -> None:
+@pytest.mark.parametrize("is_cloned_anew", [False, True])
+async def test_so_it_is_at_a_limit_and_the_run_goes_on_from_there(place: Path, is_cloned_anew: bool) -> None:
     remote = make_remote(place, {"a": "1\n"})
     task, parts = parts_of(place, remote, {"say": PLAN}, command(HIDE))
     run = await run_task(replace(task, max_turns=2), parts(None))
     assert run.status == "limit"
     assert_told(run, remote)
     task, parts = parts_of(place, remote, command("echo 2 > a"), DONE)
+    if is_cloned_anew:
+        shutil.rmtree(parts(None).mirror.folder)
     run = await run_task(task, parts(None))
     assert (run.status, get_check_result(run)) == ("done", True)
     assert "+hidden" in run.diff

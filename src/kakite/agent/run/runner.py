@@ -73,6 +73,7 @@ async def open_run_session(
         await parts.sandbox.prepare()
         stack.push_async_callback(parts.sandbox.destroy)
         await stack.enter_async_context(connect_model(parts.model))
+        _note_pushes(run, parts.mirror)
         checkout = await _open_worktree(run, parts, lost)
         if parts.container:
             place = parts.record.task / "project"
@@ -93,6 +94,13 @@ async def open_run_session(
         session = RunSession(run, parts, checkout, toolbox, patience)
         stack.push_async_callback(session.turns.wait_pending_usage)
         yield session
+
+
+def _note_pushes(run: RunState, mirror: Mirror) -> None:
+    """Let a mirror that was cloned anew know what commands of the model have pushed."""
+    for step in get_current_steps(run):
+        if step.kind == "push" and step.commit:
+            mirror.note_sent(step.commit)
 
 
 async def _open_worktree(run: RunState, parts: RunDeps, lost: TreeSnapshot | None) -> Worktree:

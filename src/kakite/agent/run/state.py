@@ -351,7 +351,7 @@ class RunResult:
     check: str = ""
     """The command that was to show that the work is right; empty: none was named."""
     checked: bool | None = None
-    """Whether it went well the last time; None: it did not run."""
+    """Whether it went well the last time; None: it did not run, or shows nothing."""
     doubt: str = ""
     """See ``find_unverified_reason``."""
     findings: Sequence[str] = ()
@@ -372,7 +372,7 @@ def build_run_result(run: RunState) -> RunResult:
 
 
 def get_check_result(run: RunState) -> bool | None:
-    """Return whether the check went well the last time; None: none was named, or it did not run.
+    """Return whether the check went well the last time; None: there was none, or it shows nothing.
 
     Only a clean checkout of the run's commit shows that it goes well: where the model works, its commands can
     forge that. A check that went well after it, or another one, had failed shows nothing.

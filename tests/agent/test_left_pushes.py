@@ -12,7 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kakite.agent.run.runner import continue_task, run_task
+from kakite.agent.run import state_machine
+from kakite.agent.run.runner import continue_task, open_run_session, run_task
 from kakite.agent.run.state import RunState, build_run_result, get_check_result
 from kakite.cli.agent.run_report import to_report_json
 from tests.agent.test_clean_check import run_checked
@@ -72,6 +73,20 @@ async def test_so_it_is_at_a_limit_and_the_run_goes_on_from_there(place: Path, i
     assert "+hidden" in run.diff
     assert [each.subject for each in run.commits] == ["Hidden", "Planned"]
     assert run.commit == git(remote, "rev-parse", BRANCH)
+
+
+async def test_it_is_the_runs_as_soon_as_a_step_has_ended_the_run(place: Path) -> None:
+    remote = make_remote(place, {"a": "1\n"})
+    task, parts = parts_of(place, remote, {"say": PLAN}, command(HIDE), DONE, DONE)
+    await parts(None).mirror.create()
+    base = await parts(None).mirror.find_start_commit(BRANCH)
+    run = replace(state_machine.create_run_state(task, ""), base=base)
+    async with open_run_session(run, parts(None)) as session:
+        run = session.run
+        while run.status is None:  # as a worker does it: by the status alone
+            run = await session.perform(run, state_machine.next_action(run))
+    assert run.status == "done"
+    assert_told(run, remote)
 
 
 async def test_a_further_round_tells_what_its_commands_pushed(place: Path) -> None:

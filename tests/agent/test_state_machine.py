@@ -661,6 +661,7 @@ def test_a_run_that_is_inspected_anew_looks_at_its_limits() -> None:
 
 
 CHECK_PASSED = RunStep(kind="check", text="true", commit="c1")
+OTHER_PASSED = RunStep(kind="check", text="a")
 CHECK_FAILED = replace(CHECK_PASSED, ok=False, exit_code=1)
 
 
@@ -680,6 +681,8 @@ def checked_by(*checks: RunStep) -> RunState:
         ([replace(CHECK_FAILED, code="sandbox_missing"), CHECK_PASSED], ""),
         ([replace(CHECK_FAILED, text="make test", commit=""), CHECK_PASSED], "check_changed"),
         ([replace(CHECK_FAILED, text="a", commit=""), replace(CHECK_PASSED, text="a"), CHECK_PASSED], ""),
+        ([replace(CHECK_FAILED, text="a", commit=""), OTHER_PASSED, CHECK_PASSED], ""),
+        ([replace(CHECK_FAILED, text="a", commit="c0"), OTHER_PASSED, CHECK_PASSED], "check_changed"),
         ([replace(CHECK_FAILED, text="a", code="command_not_found"), CHECK_PASSED], "check_changed"),
         ([replace(CHECK_FAILED, text="a", code="denied"), CHECK_PASSED], ""),  # a person wanted another
     ],

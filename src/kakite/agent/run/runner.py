@@ -311,9 +311,12 @@ class RunSession:
             objected = bool(failure) and checked.code in REFUSAL_CODES
         if findings:
             self._emit(FindingsReported(findings=findings))
-        return state_machine.on_inspection(
+        after = state_machine.on_inspection(
             run, diff=diff, findings=findings, checked=checked, objected=objected
         )
+        if after.status is None:
+            return after
+        return await self.conclude(after, state_machine.FinishAction(after.status))  # a worker ends here
 
     async def _move_base_to_pulled(self, run: RunState) -> RunState:
         """Let the run stand on what the model pulled by itself: others' commits are no change of ours."""

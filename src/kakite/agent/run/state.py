@@ -413,14 +413,23 @@ def _find_passing_doubt(run: RunState, last: RunStep) -> str:
 
 
 def _find_replaced_check(checks: Sequence[RunStep], last: RunStep) -> str:
-    """Return the latest check of another plan that failed and never went well after that; empty: none."""
-    mended: set[str] = {last.text}
+    """Return the latest check of another plan that failed and never went well after that; empty: none.
+
+    What failed on a clean checkout must go well on one: where the model works, that can be forged.
+    """
+    mended: set[tuple[str, bool]] = set()
     for step in reversed(checks):
         if step.ok:
-            mended.add(step.text)
-        elif step.text not in mended and step.code not in REFUSAL_CODES:
+            mended |= {(step.text, False), (step.text, bool(step.commit))}
+        elif (
+            (step.text, bool(step.commit)) not in mended and step.text != last.text and not _is_refused(step)
+        ):
             return step.text
     return ""
+
+
+def _is_refused(step: RunStep) -> bool:
+    return step.code in REFUSAL_CODES
 
 
 def format_status(status: str, why: str) -> str:

@@ -335,9 +335,6 @@ class RunState:
     """The rounds of a run after its first one, in order."""
 
 
-PUSHED_BY_COMMAND: Final = "pushed_by_command"
-"""The code of a check that was not run: the branch has what a command pushed, and the work tree has not."""
-
 REFUSAL_CODES = frozenset(("approval_required", "denied"))
 """Codes of a call that was not let go: nothing was done."""
 
@@ -390,8 +387,9 @@ def find_unverified_reason(run: RunState) -> str:
         return ""
     if last.ok:
         return _find_passing_doubt(run, last)
-    if last.code == PUSHED_BY_COMMAND:
-        return f"not checked: a command pushed `{run.task.branch}`, and then left other files ({last.code})"
+    if last.code == "pushed_by_command":
+        how = f"a command pushed `{run.task.branch}`, and then left other files"
+        return _format_doubt(f"not checked: {how}", code=last.code)
     if last.code in REFUSAL_CODES:
         return f"not checked: `{last.text}` was not approved"
     if last.code:
@@ -405,11 +403,15 @@ def _find_passing_doubt(run: RunState, last: RunStep) -> str:
     same = [step for step in checks if last.commit and (step.text, step.commit) == (last.text, last.commit)]
     if failed := sum(not step.ok and not step.code for step in same):
         how = f"`{last.text}` failed {failed} of {len(same)} times on the same commit"
-        return f"not sure: {how} (check_flaky)"
+        return _format_doubt(f"not sure: {how}", code="check_flaky")
     if replaced := _find_replaced_check(checks, last):
         how = f"`{last.text}` went well, but took the place of `{replaced}`, which had failed"
-        return f"not sure: {how} (check_changed)"
+        return _format_doubt(f"not sure: {how}", code="check_changed")
     return ""
+
+
+def _format_doubt(told: str, *, code: str) -> str:
+    return f"{told} ({code})"
 
 
 def _find_replaced_check(checks: Sequence[RunStep], last: RunStep) -> str:

@@ -32,7 +32,6 @@ from kakite.agent.run.plan import (
 from kakite.agent.run.prompt import load_prompt
 from kakite.agent.run.rewind import find_first_checkpoint
 from kakite.agent.run.state import (
-    PUSHED_BY_COMMAND,
     REFUSAL_CODES,
     Conflict,
     ConflictKind,
@@ -744,7 +743,7 @@ def on_left_push(run: RunState, commit: str, diff: str) -> RunState:
     if run.status != "no_changes":
         return run
     check = run.plan.check if run.plan else ""
-    step = RunStep(kind="check", text=check, ok=False, code=PUSHED_BY_COMMAND)
+    step = RunStep(kind="check", text=check, ok=False, code="pushed_by_command")
     return replace(run, status="done", steps=(*run.steps, step))
 
 

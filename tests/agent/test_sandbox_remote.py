@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -287,3 +287,76 @@ async def test_one_pack_at_a_time_waits_on_the_hosts_disk(inside: Inside) -> Non
     with anyio.fail_after(WITHIN):
         assert await waiting
     second.close()
+
+
+SLOW_HOOK = """#!/bin/sh
+touch {reached}
+read answer < {hold}
+exit {exits}
+"""
+
+
+@contextmanager
+def hold_pushes(inside: Inside, hook: str, *, exits: int = 0) -> Generator[tuple[Path, int]]:
+    """Let the real repository's hook wait; yield the file that it makes first, and the pipe that ends it."""
+    reached, hold = inside.place / "reached", inside.place / "hold"
+    os.mkfifo(hold)
+    path = inside.remote / "hooks" / hook
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(SLOW_HOOK.format(hold=hold, reached=reached, exits=exits), encoding="utf-8")
+    path.chmod(0o755)
+    pipe = os.open(hold, os.O_RDWR)
+    try:
+        yield reached, pipe
+    finally:
+        os.close(pipe)
+
+
+async def push_and_be_killed(inside: Inside, reached: Path) -> None:
+    """Push, and end the program as soon as the real repository is at work on it."""
+    wait = f"while ! test -e {reached}; do sleep 0.05; done"
+    line = f"git push -q origin HEAD:{BRANCH} & p=$!; {wait}; kill -9 $p; wait"
+    with anyio.fail_after(WITHIN):
+        await inside.sandbox.exec(("sh", "-c", line), timeout=60)
+
+
+async def test_a_push_whose_program_is_killed_is_the_sandboxs_before_the_repository_has_answered(
+    inside: Inside,
+) -> None:
+    start = git(inside.remote, "rev-parse", "main")
+    commit = await inside.commits("a", "2\n")
+    with hold_pushes(inside, "post-receive") as (reached, pipe):
+        await push_and_be_killed(inside, reached)
+        assert git(inside.remote, "rev-parse", BRANCH) == commit
+        again = Mirror(inside.mirror.folder, parse_repo_url(str(inside.remote)), os.environ)
+        assert again.has_sandbox_push  # also for another process
+        os.write(pipe, b"\n")
+        with anyio.fail_after(WITHIN):
+            await inside.relay.accept_pushes(accepted=False)  # waits for what is on its way
+    assert inside.relay.take_pushed_commits() == (commit,)
+    await inside.mirror.refresh()
+    assert not await inside.mirror.is_from_others(commit, BRANCH, since=start)
+
+
+async def test_a_push_that_the_repository_did_not_take_leaves_no_trace(inside: Inside) -> None:
+    await inside.commits("a", "2\n")
+    with hold_pushes(inside, "pre-receive", exits=1) as (reached, pipe):
+        await push_and_be_killed(inside, reached)
+        assert inside.mirror.has_sandbox_push  # as long as nobody knows
+        os.write(pipe, b"\n")
+        with anyio.fail_after(WITHIN):
+            await inside.relay.accept_pushes(accepted=True)
+    assert not inside.mirror.has_sandbox_push
+    assert inside.relay.take_pushed_commits() == ()
+
+
+async def test_a_commit_that_arrived_stays_the_sandboxs_when_it_is_refused_later(inside: Inside) -> None:
+    commit = await inside.commits("a", "2\n")
+    await inside.works("push", "origin", BRANCH)
+    hook = inside.remote / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    git(inside.remote, "update-ref", "-d", f"refs/heads/{BRANCH}")
+    await inside.fails("push", "origin", f"{commit}:refs/heads/{BRANCH}")
+    assert inside.mirror.has_sandbox_push

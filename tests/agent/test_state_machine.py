@@ -13,7 +13,18 @@ from kakite.agent.run import plan as plans
 from kakite.agent.run import state_machine
 from kakite.agent.run.compaction import get_visible_messages
 from kakite.agent.run.limits import RunUsage, UsageLimits
-from kakite.agent.run.state import Conflict, Plan, RunState, RunStep, Task
+from kakite.agent.run.state import (
+    Conflict,
+    Plan,
+    RunRound,
+    RunState,
+    RunStatus,
+    RunStep,
+    Task,
+    find_unverified_reason,
+    get_branch_head,
+    get_check_result,
+)
 from kakite.agent.run.store import RunFolder, RunStoreError
 from kakite.errors import ExternalError
 from kakite.models.messages import InvalidToolCall, Message, Reply, ToolMessage, Usage, UserMessage
@@ -647,3 +658,64 @@ def test_a_run_that_is_inspected_anew_looks_at_its_limits() -> None:
         "budget"
     )
     assert state_machine.next_action(replace(run, phase="inspect")) == state_machine.InspectionAction("true")
+
+
+CHECK_PASSED = RunStep(kind="check", text="true", commit="c1")
+OTHER_PASSED = RunStep(kind="check", text="a")
+CHECK_FAILED = replace(CHECK_PASSED, ok=False, exit_code=1)
+
+
+def checked_by(*checks: RunStep) -> RunState:
+    return replace(state_machine.create_run_state(task(), "base"), commit="c1", steps=checks)
+
+
+@pytest.mark.parametrize(
+    ("checks", "code"),
+    [
+        ([CHECK_PASSED], ""),
+        ([CHECK_FAILED, CHECK_PASSED], "check_flaky"),
+        ([CHECK_FAILED, CHECK_FAILED, CHECK_PASSED], "check_flaky"),
+        ([CHECK_PASSED, CHECK_FAILED, CHECK_PASSED], "check_flaky"),
+        ([replace(CHECK_FAILED, commit="c0"), CHECK_PASSED], ""),  # the commit after it mends that
+        ([replace(CHECK_FAILED, commit=""), CHECK_PASSED], ""),
+        ([replace(CHECK_FAILED, code="sandbox_missing"), CHECK_PASSED], ""),
+        ([replace(CHECK_FAILED, text="make test", commit=""), CHECK_PASSED], "check_changed"),
+        ([replace(CHECK_FAILED, text="a", commit=""), replace(CHECK_PASSED, text="a"), CHECK_PASSED], ""),
+        ([replace(CHECK_FAILED, text="a", commit=""), OTHER_PASSED, CHECK_PASSED], ""),
+        ([replace(CHECK_FAILED, text="a", commit="c0"), OTHER_PASSED, CHECK_PASSED], "check_changed"),
+        ([replace(CHECK_FAILED, text="a", code="command_not_found"), CHECK_PASSED], "check_changed"),
+        ([replace(CHECK_FAILED, text="a", code="denied"), CHECK_PASSED], ""),  # a person wanted another
+    ],
+)
+def test_a_check_that_had_failed_leaves_a_doubt(checks: list[RunStep], code: str) -> None:
+    run = checked_by(*checks)
+    assert get_check_result(run) is (None if code else True)
+    doubt = find_unverified_reason(run)
+    assert (f"({code})" in doubt) if code else not doubt
+
+
+def test_a_flaky_check_is_told_with_how_often_it_failed() -> None:
+    doubt = find_unverified_reason(checked_by(CHECK_FAILED, CHECK_FAILED, CHECK_PASSED))
+    assert "2 of 3" in doubt
+
+
+def test_a_check_of_another_round_leaves_no_doubt() -> None:
+    run = checked_by(replace(CHECK_FAILED, text="make test"), CHECK_PASSED)
+    begun = RunRound(text="more", time="", turns=0, spent=RunUsage(), first_step=1)
+    assert get_check_result(replace(run, rounds=(begun,))) is True
+
+
+@pytest.mark.parametrize("status", ["no_changes", "limit", "stuck", "refused"])
+def test_what_a_command_left_on_the_branch_is_the_runs(status: RunStatus) -> None:
+    run = state_machine.finish_run(worked(), state_machine.FinishAction(status))
+    run = state_machine.on_left_push(run, "c1", "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n+x\n")
+    assert (run.commit, run.pushed, run.status) == ("c1", True, "done" if status == "no_changes" else status)
+    assert "+x" in run.diff
+    assert get_check_result(run) is None
+    assert bool(find_unverified_reason(run)) is (status == "no_changes")
+
+
+def test_while_it_lasts_a_run_tells_what_a_command_pushed() -> None:
+    run = state_machine.on_model_push(replace(worked(), commit="c1"), "c2")
+    assert get_branch_head(run) == ("c2", True)
+    assert get_branch_head(state_machine.on_push(run)) == ("c1", True)

@@ -20,6 +20,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from kakite.agent.git.url import RepoUrl, build_git_environment, redact_url
+from kakite.agent.run.state import RunCommit
 from kakite.errors import ExternalError, KakiteError
 from kakite.processes import CompletedProcess, ManagedProcess, ProcessError, ProcessSpec, run, start
 
@@ -152,6 +153,8 @@ class PushResult:
     """Lines of its own. Without credentials."""
     reason: str = ""
     """What git said, all in one line. Without credentials."""
+    is_certain: bool = True
+    """Whether git or the repository said so; else the connection ended, and it may have the commit."""
 
 
 CredentialsProvider = Callable[[], Awaitable[RepoUrl]]
@@ -370,6 +373,25 @@ class Mirror:
             raise GitError(f"the diff has more than {_MAX_OUTPUT_BYTES >> 20} MiB")
         return done.stdout
 
+    async def list_commits(self, base: str, commit: str) -> tuple[RunCommit, ...]:
+        """Return the commits after the base up to this one, the oldest first; of very many, the newest.
+
+        Raises:
+            GitError: one of them is not here.
+        """
+        shown = "--format=%H%x00%s%x00%an <%ae>%x00"
+        done = await self._run_git_or_raise(
+            *("log", "--no-color", "--no-show-signature", "--no-mailmap", "--encoding=UTF-8"),
+            *("--no-decorate", "--topo-order", f"--max-count={_MAX_COMMITS}", shown, f"{base}..{commit}"),
+            more={"GIT_NO_REPLACE_OBJECTS": "1"},
+        )
+        fields = done.stdout.decode(errors="replace").split("\0")
+        found = zip(*(fields[at::3] for at in range(3)), strict=False)
+        return tuple(
+            RunCommit(commit=name.strip(), subject=_shorten(subject), author=_shorten(author))
+            for name, subject, author in found
+        )[::-1]
+
     async def get_outgoing(self) -> str:
         """Return the commit that ``push`` would push."""
         return (await self._run_git_or_raise("rev-parse", OUTGOING_REF)).stdout.decode().strip()
@@ -421,7 +443,10 @@ class Mirror:
         said = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
         faster = re.search(_REJECTED, said)
         return PushResult(
-            outcome="rejected" if faster else "refused", told=told, reason=self._format_reason(done)
+            outcome="rejected" if faster else "refused",
+            told=told,
+            reason=self._format_reason(done),
+            is_certain=re.search(_ANSWERED, done.stdout) is not None,
         )
 
     async def push_checkpoint_refs(self, commits: Mapping[str, str]) -> None:
@@ -492,14 +517,63 @@ class Mirror:
             return False
         return (await self._run_git("merge-base", "--is-ancestor", tip, base)).exit_code == 0
 
-    def note_pushed(self) -> None:
-        """Remember that the branch holds commits which the sandbox pushed by itself."""
-        (self.folder / _SANDBOX_PUSH_MARKER).touch()
+    def note_sent(self, commit: str) -> bool:
+        """Remember a commit that the sandbox pushes by itself, before it is sent: it counts as pushed.
+
+        Stored, so that a process which goes on with the run knows it too. Returns whether it was new.
+        """
+        known = self._list_sent()
+        if commit in known:
+            return False
+        self._store_sent((*known, commit))
+        return True
+
+    def forget_sent(self, commit: str) -> None:
+        """Take back that a commit was sent, once the repository said that it has not taken it."""
+        self._store_sent(tuple(each for each in self._list_sent() if each != commit))
+
+    def _list_sent(self) -> tuple[str, ...]:
+        try:
+            return tuple((self.folder / _SANDBOX_PUSH_MARKER).read_text(encoding="ascii").split())
+        except FileNotFoundError:
+            return ()
+
+    def _store_sent(self, commits: Sequence[str]) -> None:
+        marker = self.folder / _SANDBOX_PUSH_MARKER
+        if not commits:
+            marker.unlink(missing_ok=True)
+            return
+        partial = marker.with_suffix(".partial")
+        with partial.open("w", encoding="ascii") as file:
+            file.writelines(f"{commit}\n" for commit in commits)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(marker)
 
     @property
     def has_sandbox_push(self) -> bool:
-        """Whether the branch holds commits that the sandbox pushed by itself."""
+        """Whether the branch may hold commits that the sandbox pushed by itself."""
         return (self.folder / _SANDBOX_PUSH_MARKER).exists()
+
+    async def find_sandbox_push(self, branch: str, base: str) -> str:
+        """Return the branch's commit on the remote if one that the sandbox pushed by itself is in it.
+
+        Empty where there is none that the base does not stand on.
+
+        Raises:
+            GitError: the remote cannot be reached.
+        """
+        sent = self._list_sent()
+        if not sent or not await self._list_remote_refs((f"refs/heads/{branch}",)):
+            return ""
+        tip = await self.fetch(branch)
+        for commit in sent:
+            if await self._is_ancestor(commit, tip) and not await self._is_ancestor(commit, base):
+                return tip
+        return ""
+
+    async def _is_ancestor(self, commit: str, of: str) -> bool:
+        return (await self._run_git("merge-base", "--is-ancestor", commit, of)).exit_code == 0
 
     async def is_from_others(self, commit: str, branch: str, *, since: str) -> bool:
         """Return whether all that came to the branch since a commit, up to this one, is other people's."""
@@ -626,6 +700,10 @@ class Mirror:
         return tuple({secret, quote(secret, safe="")} - {"", "git"})
 
 
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_LINE_CHARS else f"{text[:_MAX_LINE_CHARS]}…"
+
+
 def _check_checkpoint_ref(reference: str) -> None:
     """Never move a branch or a tag by force."""
     if not re.fullmatch(r"refs/kakite/[\w./-]+", reference):
@@ -641,6 +719,10 @@ _REJECTED = (
     # Two pushes met: what the other one wrote is seen after the next fetch.
     r"|\[remote rejected\] .*\((cannot lock ref|incorrect old value|failed to update ref)"
 )
+
+_MAX_LINE_CHARS = 300  # of a commit's subject
+_MAX_COMMITS = 1_000  # that are listed
+_ANSWERED = re.compile(rb"^!\t.*\[(?:remote )?rejected\]", re.MULTILINE)  # by git's --porcelain
 
 # No program of the repository's runs at our git, and none stays behind to tidy up.
 _SETTINGS = ("core.hooksPath=/dev/null", "gc.auto=0", "maintenance.auto=false")

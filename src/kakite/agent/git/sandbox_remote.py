@@ -8,6 +8,7 @@ the real repository has it. The programs know no credentials, read no user's set
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shlex
 import shutil
@@ -32,6 +33,8 @@ from kakite.agent.git.mirror import (
 from kakite.errors import KakiteError
 from kakite.processes import ProcessSpec, start
 
+log = logging.getLogger(__name__)
+
 MAX_CONNECTIONS = 4
 """Served at a time; others wait."""
 TIMEOUT = 1800.0
@@ -39,6 +42,7 @@ TIMEOUT = 1800.0
 _REQUEST_TIMEOUT = 30.0
 """Seconds until a connection must have said what it wants."""
 _FINISH_TIMEOUT = 60.0  # s, for what git still has to do once a push was taken
+_UNWATCHED_TIMEOUT = 60.0  # s, for a push on its way to the repository that nobody inside waits for any more
 _PROGRAMS = {"git-upload-pack", "git-receive-pack"}
 _SOCKET = "ask"
 _ACCEPTED, _REFUSED = "+", "-"
@@ -130,11 +134,28 @@ class SandboxRemote:
         asking, telling = await asyncio.open_unix_connection(sock=connection)
         with closing(telling):
             question = await asking.read()
-            async with self._moving:
-                telling.write(await self._handle_push(question))
+            await self._moving.acquire()
+            # The model may end its own git at any time: what is on its way arrives all the same.
+            judging = asyncio.create_task(self._handle_push(question))
+            try:
+                telling.write(await asyncio.shield(judging))
                 telling.close()
                 limit.reschedule(loop.time() + _FINISH_TIMEOUT)
                 await asyncio.Event().wait()
+            finally:
+                self._release_moving(judging)
+
+    def _release_moving(self, judging: asyncio.Task[bytes]) -> None:
+        """Let the mirror's branches move again, once what was on its way has arrived, or took too long."""
+        timer = asyncio.get_running_loop().call_later(_UNWATCHED_TIMEOUT, judging.cancel)
+
+        def release(judged: asyncio.Task[bytes]) -> None:
+            timer.cancel()
+            self._moving.release()
+            if not judged.cancelled() and (error := judged.exception()):
+                log.warning("a push from the sandbox failed: %s", error)
+
+        judging.add_done_callback(release)
 
     async def _handle_push(self, question: bytes) -> bytes:
         objects, alternates, moves = question.split(b"\0", 2)
@@ -145,15 +166,18 @@ class SandboxRemote:
         commit, refusal = self._parse_push(moves.decode(errors="replace"))
         if refusal:
             return f"{_REFUSED}{refusal}\n".encode()
+        size = _compute_folder_size(Path(os.fsdecode(objects)))
+        # Before it is sent: whatever ends this task, or this process, the commit may arrive.
+        is_new = self._mirror.note_sent(commit)
         try:
             verdict = await self._mirror.push_commit(commit, self._branch, waiting)
         except KakiteError as error:
-            self._mirror.note_pushed()  # nobody knows
             return f"{_REFUSED}{error.message}\n".encode()
         if verdict.outcome == "pushed":
-            self._room -= _compute_folder_size(Path(os.fsdecode(objects)))
-            self._mirror.note_pushed()
+            self._room -= size
             self._arrived.append(commit)
+        elif is_new and verdict.is_certain:
+            self._mirror.forget_sent(commit)
         return _format_hook_answer(verdict, self._branch)
 
     def _parse_push(self, moves: str) -> tuple[str, str]:

@@ -245,9 +245,10 @@ def _list_objects(value: object) -> list[JsonObject]:
 
 def build_step_event(step: RunStep) -> RunStepEvent:
     """Return the event of a step of ours."""
+    is_clean = step.kind == "check" and step.commit
     return RunStepEvent(
         kind=step.kind,
-        text=f"{step.text} (on a clean checkout of {step.commit[:10]})" if step.commit else step.text,
+        text=f"{step.text} (on a clean checkout of {step.commit[:10]})" if is_clean else step.text,
         ok=step.ok,
         code=step.code,
         seconds=step.seconds,

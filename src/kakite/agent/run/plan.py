@@ -136,8 +136,8 @@ def _is_check_step(step: str, plan: Plan) -> bool:
 
 def build_commit_subject(task: Task, plan: Plan | None) -> str:
     """Return the first line of a commit's message: the plan's title, the issue's, or the task's own words."""
-    told = (plan.title if plan else "", task.title, task.text)
-    subject = next(filter(None, map(_to_single_line, told)), f"Work on {task.branch}")
+    told = (_to_single_line(each) for each in (plan.title if plan else "", task.title, task.text))
+    subject = next((line for line in told if line), f"Work on {task.branch}")
     return subject if len(subject) <= _MAX_SUBJECT_CHARS else f"{subject[: _MAX_SUBJECT_CHARS - 1]}…"
 
 

@@ -39,6 +39,7 @@ from kakite.agent.run.state import (
     RunState,
     RunStep,
     Task,
+    get_branch_head,
     get_current_steps,
     get_exit_code,
 )
@@ -72,6 +73,7 @@ async def open_run_session(
         await parts.sandbox.prepare()
         stack.push_async_callback(parts.sandbox.destroy)
         await stack.enter_async_context(connect_model(parts.model))
+        _note_pushes(run, parts.mirror)
         checkout = await _open_worktree(run, parts, lost)
         if parts.container:
             place = parts.record.task / "project"
@@ -92,6 +94,13 @@ async def open_run_session(
         session = RunSession(run, parts, checkout, toolbox, patience)
         stack.push_async_callback(session.turns.wait_pending_usage)
         yield session
+
+
+def _note_pushes(run: RunState, mirror: Mirror) -> None:
+    """Let a mirror that was cloned anew know what commands of the model have pushed."""
+    for step in get_current_steps(run):
+        if step.kind == "push" and step.commit:
+            mirror.note_sent(step.commit)
 
 
 async def _open_worktree(run: RunState, parts: RunDeps, lost: TreeSnapshot | None) -> Worktree:
@@ -176,6 +185,28 @@ class RunSession:
         """Store the run, and return it."""
         return self.turns.save(run)
 
+    async def conclude(self, run: RunState, finish: state_machine.FinishAction) -> RunState:
+        """Return the run with how it ended by itself, and what its branch holds then."""
+        await self._parts.relay.accept_pushes(accepted=False)  # what is on its way is waited for
+        run = self._take_pushed(run)
+        left = "" if finish.status == "done" else await self._find_left_push(run)
+        run = state_machine.finish_run(run, finish)
+        mirror = self._parts.mirror
+        with suppress(GitError):  # of commits that are not here nothing can be told
+            if left:
+                run = state_machine.on_left_push(run, left, await mirror.build_diff(run.base, left))
+            if run.commit:
+                run = replace(run, commits=await mirror.list_commits(run.base, run.commit))
+        return run
+
+    async def _find_left_push(self, run: RunState) -> str:
+        """Return the commit of the branch on the remote, if a command of the model's has pushed there."""
+        try:
+            return await self._parts.mirror.find_sandbox_push(run.task.branch, run.base)
+        except GitError:  # nobody can be asked: what is known counts
+            commit, pushed = get_branch_head(replace(run, status=None))
+            return commit if pushed and commit != run.base else ""
+
     async def finish(self, run: RunState) -> RunState:
         """Store a run that ended by itself, with all that it used up added to the day."""
         await self.turns.finish_recording_usage(run)
@@ -254,6 +285,9 @@ class RunSession:
         run = await self.turns.run_tool(run, call)
         if self._parts.container:
             self._parts.container.check()
+        return self._take_pushed(run)
+
+    def _take_pushed(self, run: RunState) -> RunState:
         for commit in self._parts.relay.take_pushed_commits():
             run = self._emit_step(state_machine.on_model_push(run, commit))
         return run
@@ -277,9 +311,12 @@ class RunSession:
             objected = bool(failure) and checked.code in REFUSAL_CODES
         if findings:
             self._emit(FindingsReported(findings=findings))
-        return state_machine.on_inspection(
+        after = state_machine.on_inspection(
             run, diff=diff, findings=findings, checked=checked, objected=objected
         )
+        if after.status is None:
+            return after
+        return await self.conclude(after, state_machine.FinishAction(after.status))  # a worker ends here
 
     async def _move_base_to_pulled(self, run: RunState) -> RunState:
         """Let the run stand on what the model pulled by itself: others' commits are no change of ours."""
@@ -313,7 +350,8 @@ class RunSession:
         commit = await self._checkout.commit(message, run.base)
         await self._checkout.send_commit(commit, run.base, self._parts.mirror, OUTGOING_REF)
         diff, findings = await self._read_diff(run.base, commit)
-        after = state_machine.on_commit(run, commit, diff=diff, findings=findings)
+        commits = await self._parts.mirror.list_commits(run.base, commit)
+        after = state_machine.on_commit(run, commit, diff=diff, findings=findings, commits=commits)
         return after if after.commit == run.commit else self._emit_step(after)
 
     async def _read_diff(self, base: str, commit: str) -> tuple[str, tuple[str, ...]]:
@@ -415,9 +453,10 @@ async def run_task(task: Task, parts: RunDeps) -> RunState:
             run = place.save(state_machine.on_tool_interrupted(run))
         while not isinstance(action := state_machine.next_action(run), state_machine.FinishAction):
             run = place.save(await place.perform(run, action))
+        run = await place.conclude(run, action)
         if task.patch:
             await place.write_patch(run)
-    run = await place.finish(state_machine.finish_run(run, action))
+    run = await place.finish(run)
     parts.record.save(run)
     if run.status == "done":
         parts.record.discard_work(keep_branch=not task.push)

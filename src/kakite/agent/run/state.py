@@ -149,7 +149,18 @@ class RunStep:
     forgiven: tuple[str, ...] = ()
     """In what a quoted text differed from the file, and was taken all the same."""
     commit: str = ""
-    """Of a check: the commit on a clean checkout of which it ran; empty: it ran where the model works."""
+    """Of a check: the commit on a clean checkout of which it ran; empty: it ran where the model works.
+    Of a push by a command of the model's: the commit that it pushed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCommit:
+    """A commit of a run, as git on the host shows it: the model may have made it by itself."""
+
+    commit: str
+    subject: str
+    author: str
+    """``NAME <EMAIL>``, which whoever commits can choose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +294,8 @@ class RunState:
     """The model would not answer."""
     summary: str = ""
     commit: str = ""
+    commits: tuple[RunCommit, ...] = ()
+    """What lies between the base and that, the oldest first."""
     diff: str = ""
     """What is changed, as git on the host shows it; shortened."""
     diffstat: str = ""
@@ -340,7 +353,7 @@ class RunResult:
     check: str = ""
     """The command that was to show that the work is right; empty: none was named."""
     checked: bool | None = None
-    """Whether it went well the last time; None: it did not run."""
+    """Whether it went well the last time; None: it did not run, or shows nothing."""
     doubt: str = ""
     """See ``find_unverified_reason``."""
     findings: Sequence[str] = ()
@@ -361,27 +374,64 @@ def build_run_result(run: RunState) -> RunResult:
 
 
 def get_check_result(run: RunState) -> bool | None:
-    """Return whether the check went well the last time; None: none was named, or it did not run.
+    """Return whether the check went well the last time; None: there was none, or it shows nothing.
 
     Only a clean checkout of the run's commit shows that it goes well: where the model works, its commands can
-    forge that.
+    forge that. A check that went well after it, or another one, had failed shows nothing.
     """
     last = find_last_check(run)
     if last is None or last.code or (last.ok and not (last.commit and last.commit == run.commit)):
         return None
-    return last.ok
+    return None if last.ok and _find_passing_doubt(run, last) else last.ok
 
 
 def find_unverified_reason(run: RunState) -> str:
     """Return why the check does not show that the work is right; empty: it does, or there was none."""
     last = find_last_check(run)
-    if last is None or last.ok:
+    if last is None:
         return ""
+    if last.ok:
+        return _find_passing_doubt(run, last)
+    if last.code == "pushed_by_command":
+        how = f"a command pushed `{run.task.branch}`, and then left other files"
+        return _format_doubt(f"not checked: {how}", code=last.code)
     if last.code in REFUSAL_CODES:
         return f"not checked: `{last.text}` was not approved"
     if last.code:
         return f"not checked: `{last.text}` could not be run ({last.code})"
     return f"but the check failed: `{last.text}`"
+
+
+def _find_passing_doubt(run: RunState, last: RunStep) -> str:
+    """Return why a check that went well does not show much; empty: it does."""
+    checks = [step for step in get_current_steps(run) if step.kind == "check"]
+    same = [step for step in checks if last.commit and (step.text, step.commit) == (last.text, last.commit)]
+    if failed := sum(not step.ok and not step.code for step in same):
+        how = f"`{last.text}` failed {failed} of {len(same)} times on the same commit"
+        return _format_doubt(f"not sure: {how}", code="check_flaky")
+    if replaced := _find_replaced_check(checks, last):
+        how = f"`{last.text}` went well, but took the place of `{replaced}`, which had failed"
+        return _format_doubt(f"not sure: {how}", code="check_changed")
+    return ""
+
+
+def _format_doubt(told: str, *, code: str) -> str:
+    return f"{told} ({code})"
+
+
+def _find_replaced_check(checks: Sequence[RunStep], last: RunStep) -> str:
+    """Return the latest check of another plan that failed and never went well after that; empty: none.
+
+    What failed on a clean checkout must go well on one: where the model works, that can be forged. What could
+    not be run has not failed.
+    """
+    mended: set[tuple[str, bool]] = set()
+    for step in reversed(checks):
+        if step.ok:
+            mended |= {(step.text, False), (step.text, bool(step.commit))}
+        elif (step.text, bool(step.commit)) not in mended and step.text != last.text and not step.code:
+            return step.text
+    return ""
 
 
 def format_status(status: str, why: str) -> str:
@@ -396,6 +446,17 @@ def format_status(status: str, why: str) -> str:
 def find_last_check(run: RunState) -> RunStep | None:
     """Return the last check of the present checkout; None: none ran."""
     return next((step for step in reversed(get_current_steps(run)) if step.kind == "check"), None)
+
+
+def get_branch_head(run: RunState) -> tuple[str, bool]:
+    """Return the branch's last commit, empty for none, and whether it is on the remote.
+
+    Until the run has ended, that is what a command of the model's has pushed, if it was the last to push.
+    """
+    last = next((step for step in reversed(get_current_steps(run)) if step.kind == "push"), None)
+    if run.status is None and last is not None and last.commit:
+        return last.commit, True
+    return run.commit, run.pushed
 
 
 def get_current_steps(run: RunState) -> tuple[RunStep, ...]:

@@ -39,6 +39,7 @@ from kakite.agent.run.state import (
     ProjectInstruction,
     ReachedLimit,
     RewindPoint,
+    RunCommit,
     RunRound,
     RunState,
     RunStatus,
@@ -456,6 +457,7 @@ def _reopen(run: RunState, text: str, title: str, base: str) -> RunState:
         notes=(),
         summary="",
         diff="",
+        commits=(),
         findings=(),
         draft="",
         status=None,
@@ -675,18 +677,24 @@ def _restart_inspections(run: RunState, findings: tuple[str, ...]) -> RunState:
 
 
 def on_commit(
-    run: RunState, commit: str, *, diff: str | None = None, findings: tuple[str, ...] = ()
+    run: RunState,
+    commit: str,
+    *,
+    diff: str | None = None,
+    findings: tuple[str, ...] = (),
+    commits: tuple[RunCommit, ...] = (),
 ) -> RunState:
     """Take in that everything is committed: what that changes, and what is plainly wrong with it.
 
-    Without ``diff`` that is what was inspected.
+    Without ``diff`` that is what was inspected. ``commits`` are all since the base: the last one is another
+    than was planned where the model has committed by itself.
     """
     known = tuple(_truncate(finding, RESULT_LIMIT) for finding in findings)
     findings = (*run.findings, *(finding for finding in known if finding not in run.findings))
-    run = replace(run if diff is None else _record_diff(run, diff), findings=findings)
+    run = replace(run if diff is None else _record_diff(run, diff), findings=findings, commits=commits)
     if commit == run.commit:  # what was inspected again after a rebase needed no further change
         return replace(run, phase="push")
-    subject = build_commit_subject(run.task, run.plan)
+    subject = commits[-1].subject if commits else build_commit_subject(run.task, run.plan)
     step = RunStep(kind="commit", text=f"{commit[:10]} {subject}")
     return replace(run, phase="push", commit=commit, pushed=False, steps=(*run.steps, step))
 
@@ -722,8 +730,21 @@ def on_keep(run: RunState) -> RunState:
 
 def on_model_push(run: RunState, commit: str) -> RunState:
     """Take in that a command of the model's has pushed by itself; the run goes on as it would have."""
-    step = RunStep(kind="push", text=f"{commit[:10]} pushed to {run.task.branch} by a command")
-    return replace(run, steps=(*run.steps, step))
+    told = f"{commit[:10]} pushed to {run.task.branch} by a command"
+    return replace(run, steps=(*run.steps, RunStep(kind="push", text=told, commit=commit)))
+
+
+def on_left_push(run: RunState, commit: str, diff: str) -> RunState:
+    """Take in, at the end, that the branch has what a command pushed, whatever the work tree holds.
+
+    Such a run has changed something, and nobody has checked it.
+    """
+    run = replace(_record_diff(run, diff), commit=commit, pushed=True)
+    if run.status != "no_changes":
+        return run
+    check = run.plan.check if run.plan else ""
+    step = RunStep(kind="check", text=check, ok=False, code="pushed_by_command")
+    return replace(run, status="done", steps=(*run.steps, step))
 
 
 def on_rebase(run: RunState, *, commit: str, onto: str, mixed: bool = False) -> RunState:

@@ -540,7 +540,7 @@ class TaskActivities:
             case state_machine.ModelRequestAction():
                 return await held.place.perform(run, action)
             case state_machine.FinishAction():
-                return await held.place.finish(state_machine.finish_run(run, action))
+                return await held.place.finish(await held.place.conclude(run, action))
             case state_machine.CommitAction():
                 after = await held.place.perform(run, action)
                 await keeping.checkpoint_now(run.base, recorded)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from kakite.agent.run.state import RunState, find_unverified_reason, get_current_steps
+from kakite.agent.run.state import RunState, find_unverified_reason, get_branch_head, get_current_steps
 
 
 class PlanStepView(TypedDict):
@@ -152,7 +152,7 @@ def build_task_status(origin: TaskOrigin, run: RunState, head: str) -> TaskStatu
         "rules": [rule.path for rule in run.rules],
         "asks": None,
         "request": None,
-        "commit": run.commit,
+        "commit": get_branch_head(run)[0],
         "doubt": find_unverified_reason(run),
         "pushed": run.pushed or any(step.kind == "push" for step in get_current_steps(run)),
         "error": None,

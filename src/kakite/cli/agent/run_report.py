@@ -20,7 +20,15 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from kakite.agent.git.url import RepoUrl, build_git_environment
-from kakite.agent.run.state import RunState, RunStep, Task, find_unverified_reason, get_check_result
+from kakite.agent.run.state import (
+    RunCommit,
+    RunState,
+    RunStep,
+    Task,
+    find_unverified_reason,
+    get_branch_head,
+    get_check_result,
+)
 from kakite.cli import options
 from kakite.cli.console import escape_control, escape_one_line
 from kakite.errors import UsageError
@@ -126,6 +134,7 @@ _HEADLINES = {
 
 def to_report_json(run: RunState) -> JsonObject:
     """Return the documented shape of ``--json`` (docs/agent-reference.md)."""
+    commit, pushed = get_branch_head(run)
     return {
         "id": run.task.id,
         "status": run.status,
@@ -133,8 +142,9 @@ def to_report_json(run: RunState) -> JsonObject:
         "branch": run.task.branch,
         "sandbox": run.sandbox or None,
         "base": run.base,
-        "commit": run.commit or None,
-        "pushed": run.pushed,
+        "commit": commit or None,
+        "pushed": pushed,
+        "commits": [asdict(each) for each in run.commits],
         "plan": asdict(run.plan) if run.plan else None,
         "summary": run.summary,
         "steps": [asdict(step) for step in run.steps],
@@ -194,6 +204,8 @@ def print_report(run: RunState, console: Console, *, kept: str = "") -> None:
             console.print(Text(f"  [{'x' if done else ' '}] {escape_one_line(text)}"))
     for step in run.steps:
         console.print(_format_step(step))
+    for line in _format_commits(run.commits):
+        console.print(Text(line))
     if run.diff:
         console.print()
         console.print(Syntax(escape_control(run.diff).rstrip(), "diff", background_color="default"))
@@ -213,6 +225,12 @@ def print_report(run: RunState, console: Console, *, kept: str = "") -> None:
 def _indent(text: str) -> str:
     """Return a model's text so that none of its further lines passes for one of ours."""
     return text.strip().replace("\n", "\n    ")
+
+
+def _format_commits(commits: Sequence[RunCommit]) -> list[str]:
+    """Return the lines of several commits: one alone is a step."""
+    shown = [f"{each.commit[:10]} {each.subject} ({each.author})" for each in commits]
+    return ["Commits:", *(f"  {escape_control(line)}" for line in shown)] if len(shown) > 1 else []
 
 
 def _format_places(run: RunState, kept: str) -> list[str]:

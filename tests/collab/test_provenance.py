@@ -75,6 +75,46 @@ def test_what_was_removed_and_comes_back_has_its_author_again(data: st.DataObjec
     assert set(by_character(authors)) <= {ANN}
 
 
+def change(authors: Authorship, text: str, start: int, end: int, insert: str, by: Author) -> str:
+    made = ChangeSet.of(len(text), [Change(start, end, insert)])
+    authors.follow(made, made.apply(text), by)
+    return made.apply(text)
+
+
+@given(st.data(), TEXTS.filter(bool), st.booleans())
+def test_what_was_removed_key_by_key_comes_back_whole_or_in_two_pieces(
+    data: st.DataObject, text: str, forward: bool
+) -> None:
+    authors = Authorship(text, ANN)
+    start, end = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=2)))
+    words, now = text[start:end], text
+    for _ in words:
+        at = start if forward else start + len(now) - len(text) + len(words) - 1
+        now = change(authors, now, at, at + 1, "", BEN)
+    cut = data.draw(st.integers(0, len(words)))
+    if min(cut, len(words) - cut) < 2:
+        cut = 0
+    if data.draw(st.booleans()):  # the first piece first, or the last
+        now = change(authors, now, start, start, words[:cut], BEN) if cut else now
+        now = change(authors, now, start + cut, start + cut, words[cut:], BEN) if words else now
+    else:
+        now = change(authors, now, start, start, words[cut:], BEN) if words else now
+        now = change(authors, now, start, start, words[:cut], BEN) if cut else now
+    assert now == text
+    assert set(by_character(authors)) <= {ANN}
+
+
+def test_letters_that_somebody_types_are_theirs_though_another_ones_were_removed_elsewhere() -> None:
+    authors = Authorship("say hello", ANN)
+    text = "say hello"
+    for at in range(8, 3, -1):
+        text = change(authors, text, at, at + 1, "", BEN)
+    for at, letter in enumerate("hotel"):
+        text = change(authors, text, 4 + at, 4 + at, letter, BEN)
+    assert text == "say hotel"
+    assert by_character(authors) == [ANN] * 4 + [BEN] * 5
+
+
 @given(st.data(), TEXTS, AUTHORS)
 def test_it_is_read_again_for_the_same_text_and_for_a_later_one(
     data: st.DataObject, text: str, author: Author | None
@@ -175,6 +215,21 @@ async def write(server: Server, file: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_name_that_cannot_be_stored_keeps_no_page_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one\n", encoding="utf-8")
+    async with (
+        serving(tmp_path) as server,
+        server.client() as http,
+        Tab(server.url, "a.md", "x\ud83d") as tab,
+    ):
+        tab.insert(0, "two ")
+        await tab.settle()
+        await on_disk(tmp_path / "a.md", b"two one\n")
+        assert await told(http) == [("person", "x\ufffd", "two "), ("file", "", "one\n")]
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
 async def test_undo_gives_words_back_to_those_who_wrote_them(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("one two\n", encoding="utf-8")
     async with serving(tmp_path) as server, server.client() as http, Tab(server.url, "a.md", "Ann") as ann:

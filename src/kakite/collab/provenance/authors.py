@@ -8,15 +8,15 @@ what is new there is nobody's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from kakite.collab.shared_text import hash_text
 from kakite.collab.suggestions.minimal_diff import compute_minimal_diff
 
 if TYPE_CHECKING:
-    from kakite.edit import ChangeSet
+    from kakite.edit import Change, ChangeSet
 
 AuthorKind = Literal["person", "assistant", "agent", "file"]
 """``agent``: a program that is connected over MCP; ``file``: whoever wrote the page's file."""
@@ -24,7 +24,9 @@ AuthorKind = Literal["person", "assistant", "agent", "file"]
 _MAX_REMOVED: Final = 200
 """Removals of which it is remembered who wrote what went."""
 _LARGE: Final = 100_000
-"""Characters of a removal beyond which it is not remembered."""
+"""Characters of all that is remembered."""
+_PART: Final = 2
+"""Characters that come back of a longer removal at once; a single one is somebody's typing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,7 @@ class Authorship:
         """Begin with a text that is all by one author."""
         self._text = text
         self._runs: list[_Run] = _join([(len(text), author)])
-        self._removed: deque[tuple[str, list[_Run]]] = deque(maxlen=_MAX_REMOVED)
+        self._removed: list[_Removal] = []
 
     def list_passages(self) -> list[Passage]:
         """Return all passages, in the order of the text."""
@@ -72,19 +74,23 @@ class Authorship:
     def follow(self, changes: ChangeSet, after: str, author: Author | None) -> None:
         """Go on with a change of the text, which somebody made.
 
-        Law: what stays keeps its author; what comes is the change's, unless it was just removed: then it is
-        whose it was.
+        Law: what stays keeps its author; what comes is the change's, unless it was removed at this very
+        place: then it is whose it was.
         """
         reader, made, at = _Reader(self._runs), list[_Run](), 0
+        removed, new = list(self._removed), list[_Removal]()
         for change in changes.changes:
             made += reader.read(change.start - at)
             gone = reader.read(change.end - change.start)
             words = self._text[change.start : change.end]
-            made += self._find_authors(change.insert, words, gone, author)
-            if words and len(words) <= _LARGE:
-                self._removed.append((words, gone))
+            if change.insert == words:
+                made += gone
+            else:
+                made += _take_back(removed, change, author)
+                new.append(_Removal(change.start, words, tuple(gone), change.insert == ""))
             at = change.end
         made += reader.read(len(self._text) - at)
+        self._removed = _remember(removed, new, changes)
         self._text, self._runs = after, _join(made)
 
     def to_json(self) -> dict[str, Any]:
@@ -117,18 +123,82 @@ class Authorship:
         self.follow(compute_minimal_diff(text, now), now, None)
         return self
 
-    def _find_authors(
-        self, insert: str, words: str, gone: list[_Run], author: Author | None
-    ) -> Iterator[_Run]:
-        """Yield whose the characters are that come."""
-        if insert == words:
-            yield from gone
-            return
-        for removed, authors in reversed(self._removed):
-            if removed and removed == insert:
-                yield from authors
-                return
-        yield (len(insert), author)
+
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """What was removed, and whose it was."""
+
+    at: int
+    """Where it stood, in the present text."""
+    words: str
+    runs: tuple[_Run, ...]
+    joins: bool = True
+    """Whether what is removed beside it belongs to it: nothing took its place."""
+    behind: bool = False
+    """Whether what comes at its place now comes before it."""
+
+    def cut(self, start: int, end: int) -> _Removal:
+        """Return a part of it."""
+        reader = _Reader(self.runs)
+        reader.read(start)
+        return replace(self, words=self.words[start:end], runs=tuple(reader.read(end - start)))
+
+
+def _take_back(removed: list[_Removal], change: Change, author: Author | None) -> tuple[_Run, ...]:
+    """Return whose the characters are that come; what comes back is remembered no longer."""
+    size = len(change.insert)
+    for place in reversed(range(len(removed) if size else 0)):
+        found = removed[place]
+        if found.at != change.start:
+            continue
+        if found.words == change.insert:
+            del removed[place]
+            return found.runs
+        rest = len(found.words)
+        if size >= _PART and found.words.startswith(change.insert):
+            removed[place] = replace(found.cut(size, rest), behind=True)
+            return found.cut(0, size).runs
+        if size >= _PART and found.words.endswith(change.insert):
+            removed[place] = found.cut(0, rest - size)
+            return found.cut(rest - size, rest).runs
+    return ((size, author),)
+
+
+def _remember(removed: Sequence[_Removal], new: Sequence[_Removal], changes: ChangeSet) -> list[_Removal]:
+    """Return the removals after a change, those that touch as one, the latest last."""
+    kept = list(removed)
+    for each in new:
+        if not each.words:
+            continue
+        whole = each
+        for other in removed if each.joins else ():
+            if other.joins and other.at == each.at + len(each.words) and other in kept:  # with Backspace
+                whole = replace(whole, words=whole.words + other.words, runs=(*whole.runs, *other.runs))
+                kept.remove(other)
+            elif other.joins and other.at == each.at and other in kept:  # with Delete
+                whole = replace(whole, words=other.words + whole.words, runs=(*other.runs, *whole.runs))
+                kept.remove(other)
+        kept.append(whole)
+    moved = [replace(each, at=_move(each, changes), behind=False) for each in kept[-_MAX_REMOVED:]]
+    room, last = _LARGE, list[_Removal]()
+    for each in reversed(moved):
+        room -= len(each.words)
+        if room < 0:
+            break
+        last.append(each)
+    return last[::-1]
+
+
+def _move(removal: _Removal, changes: ChangeSet) -> int:
+    """Return where it stands after a change: before what comes at its place, as a rule."""
+    shift = 0
+    for change in changes.changes:
+        if removal.at < change.start or (removal.at == change.start and not removal.behind):
+            break
+        if change.start < removal.at < change.end:
+            return change.start + shift
+        shift += len(change.insert) - (change.end - change.start)
+    return removal.at + shift
 
 
 class _Reader:

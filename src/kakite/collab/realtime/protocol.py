@@ -14,6 +14,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
+from kakite.terminal_text import replace_surrogates
+
 SYNC: Final = 0
 AWARENESS: Final = 1
 QUERY_AWARENESS: Final = 3
@@ -122,6 +124,11 @@ def create_state_message(value: object) -> bytes:
     return bytes((STATE,)) + write_var_string(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
+def _read_text(said: dict[str, object], key: str) -> str:
+    """Return a text that somebody has said, such as can be stored: without half characters."""
+    return replace_surrogates(str(said.get(key, "")))
+
+
 MAX_CLIENTS = 1_000
 """States of one page."""
 MAX_STATE = 16 * 1024
@@ -155,7 +162,7 @@ class AwarenessServer:
             user: object = cast("dict[str, object]", said).get("user") if isinstance(said, dict) else None
             if isinstance(user, dict):
                 shown = cast("dict[str, object]", user)
-                found.append({"name": str(shown.get("name", "")), "color": str(shown.get("color", ""))})
+                found.append({key: _read_text(shown, key) for key in ("name", "color")})
         return found
 
     def is_owned(self, client: int, owner: object) -> bool:
@@ -169,7 +176,7 @@ class AwarenessServer:
             said: object = json.loads(self._states[client][1])
             user: object = cast("dict[str, object]", said).get("user") if isinstance(said, dict) else None
             if isinstance(user, dict):
-                return " ".join(str(cast("dict[str, object]", user).get("name", "")).split())[:40]
+                return " ".join(_read_text(cast("dict[str, object]", user), "name").split())[:40]
         return ""
 
     def apply_update(self, update: bytes, owner: object, *, trusted: bool = False) -> bytes | None:

@@ -292,6 +292,14 @@ TRAPS = {
     "a repository that is a file": "mv .git ../elsewhere; echo gitdir: ../elsewhere > .git",
     "a repository that is a link": "mv .git ../elsewhere; ln -s ../elsewhere .git",
     "no repository": "rm -rf .git",
+    "a lock that is a folder": "mkdir -p .git/index.lock .git/kakite-index.lock/x",
+    "information that is a file": "rm -rf .git/info; touch .git/info",
+    "packed references that are none": "echo nothing > .git/packed-refs",
+    "a branch that is none": "echo nothing > .git/refs/heads/topic",
+    "branches in its place": "git branch -m topic/v2",
+    "no objects": "find .git/objects -type f -exec rm -f {} +",
+    "settings of the home": "echo '[core' > ~/.gitconfig",
+    "pipes": "rm .git/index .git/refs/heads/topic; mkfifo .git/index .git/refs/heads/topic .git/packed-refs",
 }
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kakite.agent.run.state import Plan, RunState
+from kakite.agent.run.state import Plan, RunState, RunStep
 from kakite.agent.run.state_machine import create_run_state
 from kakite.cli.agent.run_report import print_report
 from tests.agent.test_state_machine import task
@@ -28,9 +28,15 @@ def report(run: RunState) -> list[str]:
 @given(st.lists(FORGED, max_size=4).map("".join), st.lists(FORGED, max_size=4).map("".join))
 def test_no_further_line_of_a_model_passes_for_one_of_ours(goal: str, summary: str) -> None:
     plain = create_run_state(task(), "")
-    honest = report(replace(plain, plan=Plan(goal="g", steps=("s",)), summary="said"))
-    told = report(replace(plain, plan=Plan(goal=f"g{goal}", steps=(f"s{goal}",)), summary=f"said{summary}"))
-    ours = {line for line in honest if line.startswith(("✓", "  ✓", "  [", "!"))}
-    forged = {line for line in told if line.startswith(("✓", "  ✓", "!"))}
-    assert forged <= ours
+    marks = ("✓", "  ✓", "!", "  !")
+    step = RunStep(kind="tool", text="true", ok=True)
+    honest = report(replace(plain, plan=Plan(goal="g", steps=("s",)), steps=(step,), summary="said"))
+    forged = replace(step, text=f"true{goal}")
+    plan = Plan(goal=f"g{goal}", steps=(f"s{goal}",))
+    told = report(replace(plain, plan=plan, steps=(forged,), summary=summary.strip()))
+    ours = [line for line in honest if line.startswith(marks)]
+    lines = [line for line in told if line.startswith(marks)]
+    assert [line[: len("  ✓ tool   true")] for line in lines] == [
+        line[: len("  ✓ tool   true")] for line in ours
+    ]
     assert sum(line.startswith("  [") for line in told) == 1

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from kakite.sandbox import SandboxError, try_out
 from tests.bounds import WITHIN
 from tests.cli.program import argv, environment, kakite
+from tests.host.making import marked
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +89,8 @@ def test_what_cannot_be_run_is_told_by_the_exit_code(place: Path, words: tuple[s
 
 
 def test_a_command_ends_with_us(place: Path) -> None:
-    script = "echo $$ > began; sleep 1000; echo late > late"
+    mark = uuid4().hex
+    script = f"echo $$ > began; MARK={mark} sleep 1000"
     words = argv("sandbox", "run", "--sandbox", "bubblewrap", "--", "sh", "-c", script)
     program = subprocess.Popen(words, cwd=place / "project", env=environment(place))
     try:
@@ -96,9 +99,44 @@ def test_a_command_ends_with_us(place: Path) -> None:
             assert time.monotonic() < until
             assert program.poll() is None
             time.sleep(0.02)
+        while not marked(mark):
+            assert time.monotonic() < until
+            time.sleep(0.02)
         program.send_signal(signal.SIGTERM)
         assert program.wait(WITHIN) == 130
     finally:
         program.kill()
         program.wait(WITHIN)
-    assert not (place / "project/late").exists()
+    while marked(mark):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_command_ends_when_nobody_reads_what_it_says(place: Path) -> None:
+    words = argv("sandbox", "run", "--sandbox", "bubblewrap", "--", "yes")
+    program = subprocess.Popen(
+        words,
+        cwd=place / "project",
+        env=environment(place),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert program.stdout
+    assert program.stderr
+    try:
+        assert program.stdout.read(2) == b"y\n"
+        program.stdout.close()
+        assert program.wait(WITHIN) == 141
+        assert b"Traceback" not in program.stderr.read()
+    finally:
+        program.kill()
+        program.wait(WITHIN)
+        program.stderr.close()
+
+
+def test_without_isolation_it_is_run_only_where_that_is_asked_for_here(tmp_path: Path) -> None:
+    (tmp_path / "home/project").mkdir(parents=True)
+    home, local = tmp_path / "home", {"KAKITE_SANDBOX": "local"}
+    words = ("sandbox", "run", "--", "true")
+    assert kakite(*words, home=home, cwd=home / "project", env=local).code == 2
+    assert kakite("sandbox", "run", "--sandbox", "local", "--", "true", home=home, env=local).code == 0

@@ -1626,6 +1626,28 @@ WRITTEN: dict[str, tuple[str, str, str, dict[str, Any], str | None]] = {
         {},
         "f t = g\n  where\n    walk (A x) = do\n        y <- h x\n        return y\n    walk (B x) = e x\n",
     ),
+    "an item that ends in a word of programs": (
+        "steps:\n    - what to do\n    - b\n",
+        "- what to do",
+        "- what to do\n    - more",
+        {},
+        "steps:\n    - what to do\n    - more\n    - b\n",
+    ),
+    "a comment that ends in a word of programs": (
+        "a {\n    // what to do\n    f();\n}\n",
+        "// what to do",
+        "// what to do\n    g();",
+        {},
+        "a {\n    // what to do\n    g();\n    f();\n}\n",
+    ),
+    "a loop whose block stands on the next line": (
+        "x() {\n    do\n    {\n        a();\n    } while (b);\n}\n",
+        "do",
+        "do\n    {\n        c();\n    } while (d);\n    do",
+        {},
+        "x() {\n    do\n    {\n        c();\n    } while (d);\n"
+        "    do\n    {\n        a();\n    } while (b);\n}\n",
+    ),
     "new lines beside a blank line that neither SEARCH nor REPLACE has": (
         "die() { exit 1; }\n\nrun tests\n",
         "die() { exit 1; }\nrun tests\n",

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kakite.host.config.import_clients import serialize_entry
 from kakite.host.config.load import load_config
 from kakite.host.config.model import ServerEntry, ServerSandbox, StdioServer
 from kakite.host.config.parse import SANDBOX_KEYS, EntryLocation, read_entry
@@ -73,7 +74,7 @@ async def test_it_sees_nothing_of_the_person_by_itself(folders: Path) -> None:
             assert await attempt(server, read=str(folders / path)) == "FileNotFoundError"
         environment = json.loads((await server.call(call("environment"))).text)
         assert str(folders / "home") not in environment["HOME"]
-        assert (await server.call(call("folder"))).text == "/workspace/project"
+        assert (await server.call(call("folder"))).text == environment["HOME"]
         assert await attempt(server, list=environment["HOME"]) == ""
 
 
@@ -164,7 +165,38 @@ async def test_a_program_of_a_virtual_environment_starts_by_each_of_its_names(
         assert (await server.call(call("echo", value="x"))).text == '{"value": "x"}'
 
 
-@pytest.mark.parametrize("wanted", [{"read": ("../gone",)}, {"write": "../home/.."}, {"read": ("/",)}])
+@pytest.mark.parametrize("kind", ["environment", "interpreter"])
+async def test_what_an_interpreter_belongs_to_is_never_shown_with_the_home(folders: Path, kind: str) -> None:
+    home = folders / "home"
+    (home / "bin").mkdir()
+    base = Path(sys.base_prefix)
+    (home / "bin/python3").symlink_to(base / "bin/python3")
+    if kind == "environment":
+        (home / "pyvenv.cfg").write_text(f"home = {base / 'bin'}\n", encoding="utf-8")
+    else:
+        (home / "lib").symlink_to(base / "lib")
+    entry = rough()
+    assert isinstance(entry.reached, StdioServer)
+    entry = replace(entry, reached=replace(entry.reached, command=str(home / "bin/python3")))
+    async with inside(folders, entry) as server:
+        assert await attempt(server, read=str(home / ".ssh/key")) == "FileNotFoundError"
+
+
+async def test_a_program_is_found_as_without_a_sandbox(folders: Path) -> None:
+    tools = folders / "project/tools"
+    tools.mkdir()
+    (tools / "python").symlink_to(Path(sys.base_prefix) / "bin/python3")
+    entry = rough()
+    assert isinstance(entry.reached, StdioServer)
+    for command, env in (("./tools/python", {}), ("python", {"PATH": str(tools)})):
+        named = replace(entry.reached, command=command, env=env)
+        async with inside(folders, replace(entry, reached=named)) as server:
+            assert (await server.call(call("echo", value="x"))).text == '{"value": "x"}'
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"read": ("../gone",)}, {"write": "../home/.."}, {"read": ("/",)}, {"read": ("",)}]
+)
 async def test_a_folder_that_is_not_there_or_holds_the_home_is_refused(
     folders: Path, wanted: dict[str, Any]
 ) -> None:
@@ -233,6 +265,31 @@ def test_what_a_sandbox_gives_is_a_part_of_what_a_person_agrees_to() -> None:
     entries = [entry for entry, _ in map(read, forms) if entry]
     assert len({compute_entry_digest(entry) for entry in entries}) == len(forms)
     assert len({describe(entry) for entry in entries}) == len(forms)
+
+
+@given(
+    st.one_of(
+        st.just(True),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "read": st.lists(TEXTS, max_size=2),
+                "write": TEXTS,
+                "hosts": st.lists(
+                    st.sampled_from(["a.example", "*.b.example", "c.example:8080"]), max_size=2
+                ),
+            },
+        ),
+    )
+)
+def test_a_sandbox_goes_along_when_an_entry_is_copied(sandbox: object) -> None:
+    entry, _ = read(sandbox)
+    assert entry
+    place = EntryLocation(file="mcp.json", scope="project", line=lambda _: 1)
+    copied, problems = read_entry("one", serialize_entry(entry), place)
+    assert copied
+    assert not problems
+    assert copied.reached == entry.reached
 
 
 def test_a_server_elsewhere_has_no_sandbox(tmp_path: Path) -> None:

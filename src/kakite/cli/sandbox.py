@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +18,7 @@ from kakite.errors import UsageError
 if TYPE_CHECKING:
     from kakite.cli.settings import Settings
     from kakite.processes import CompletedProcess, Stream
+    from kakite.sandbox import Sandbox
 
 app = typer.Typer(
     help="Run a command in a sandbox, build container images, and list and remove what runs left behind.",
@@ -62,7 +64,14 @@ def run(
     flags = {"sandbox": sandbox, "network": network, "hosts": tuple(hosts) if hosts else None}
     settings = load_settings(flags, repository=str(place))
     given = sys.stdin.buffer.read() if stdin else b""
-    done = asyncio.run(run_until_signal(_run(tuple(command), place, settings, given)))
+    if settings.sandbox == "local" and sandbox != "local":
+        hint = "--sandbox local runs it without isolation"
+        raise UsageError("the setting sandbox is `local`, which isolates nothing", hint=hint)
+    try:
+        done = asyncio.run(run_until_signal(_run(tuple(command), place, settings, given)))
+    except _OutputClosedError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left for it goes nowhere
+        raise typer.Exit(128 + signal.SIGPIPE) from None
     if done.limit:
         _print_line(f"the command reached its limit of {done.limit}")
     raise typer.Exit(1 if done.exit_code is None else done.exit_code)
@@ -89,15 +98,38 @@ async def _run(command: tuple[str, ...], folder: Path, settings: Settings, stdin
             await place.prepare()
             for note in place.notes:
                 _print_line(note)
-            return await place.exec(command, stdin=stdin, timeout=None, on_output=_pass_on)
+            return await _exec(place, command, stdin)
         finally:
             await place.destroy()
 
 
-def _pass_on(stream: Stream, data: bytes) -> None:
-    target = sys.stdout if stream == "stdout" else sys.stderr
-    target.buffer.write(data)
-    target.buffer.flush()
+class _OutputClosedError(Exception):  # never leaves this module
+    """Nobody reads our output any more."""
+
+
+async def _exec(place: Sandbox, command: tuple[str, ...], stdin: bytes) -> CompletedProcess:
+    """Run the command, and pass its output on as it comes; without a reader it ends."""
+    closed = asyncio.Event()
+
+    def pass_on(stream: Stream, data: bytes) -> None:
+        target = sys.stdout if stream == "stdout" else sys.stderr
+        try:
+            target.buffer.write(data)
+            target.buffer.flush()
+        except BrokenPipeError:
+            closed.set()
+
+    work = asyncio.create_task(place.exec(command, stdin=stdin, timeout=None, on_output=pass_on))
+    waiting = asyncio.create_task(closed.wait())
+    try:
+        await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        raise _OutputClosedError
+    finally:
+        waiting.cancel()
+        work.cancel()
+        await asyncio.wait((work,))
 
 
 @app.command("build")

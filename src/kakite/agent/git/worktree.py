@@ -74,6 +74,7 @@ export GIT_INDEX_FILE=.git/kakite-index
 onto=$1
 attributes=$2
 shift 2
+rm -rf .git/kakite-index.lock; test -d .git/info || rm -rf .git/info
 mkdir -p .git/info && rm -rf .git/info/attributes && printf %s "$attributes" > .git/info/attributes || exit
 head=$("$@" rev-parse --verify "$onto^{commit}") && "$@" add --all -- . && tree=$("$@" write-tree) || exit
 kept=$head
@@ -86,16 +87,16 @@ echo "$head $kept"
 """
 
 # What git that was killed leaves locked. Not of objects, whose folders are many: those lock nothing we do.
-_WRITE_SCRIPT = 'mkdir -p "${1%/*}" && rm -rf "$1" && cat > "$1"'
+_WRITE_SCRIPT = 'test -d "${1%/*}" || rm -rf "${1%/*}"; mkdir -p "${1%/*}" && rm -rf "$1" && cat > "$1"'
 _UNLOCK_SCRIPT = """\
 test -d .git || exit 0
-find .git -path .git/objects -prune -o -name '*.lock' -type f -exec rm -f {} +
+find .git -path .git/objects -prune -o -name '*.lock' -prune -exec rm -rf {} +
 """
 
 # Its references and index as well as its settings: git refuses all where one of them is damaged, and waits
 # for ever at a pipe in its place.
 _READY_SCRIPT = """\
-find .git -maxdepth 3 ! -type d ! -type f -exec rm -f {} + 2> /dev/null
+find .git -path .git/objects -prune -o ! -type d ! -type f ! -type l -exec rm -f {} + 2> /dev/null
 test -d .git && test ! -L .git &&
 "$@" rev-parse --verify --quiet refs/kakite/ready && "$@" ls-files --stage > /dev/null
 """
@@ -151,7 +152,10 @@ class Worktree:
         self._sandbox = sandbox
         self._branch = branch
         # Never a repository that the project's folder happens to lie in, nor files that settings name.
-        self._environment = {**_build_identity_env(*author), "GIT_DIR": ".git", "GIT_WORK_TREE": "."}
+        where = {"GIT_DIR": ".git", "GIT_WORK_TREE": "."}
+        # Nor the settings of a home that commands can write.
+        alone = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+        self._environment = {**_build_identity_env(*author), **where, **alone}
 
     async def is_ready(self) -> bool:
         """Return whether the work tree was made and is still a repository that git takes."""
@@ -186,6 +190,10 @@ class Worktree:
         await self._run_git_or_raise("symbolic-ref", "HEAD", f"refs/heads/{self._branch}")
         await self._run_git_or_raise("read-tree", history.commit)
         await self._run_git_or_raise("update-ref", READY_REF, history.commit)
+
+    async def discard_repository(self) -> None:
+        """Remove the repository, for ``restore``: of what the model has done, the files stay."""
+        await self._sandbox.exec(("rm", "-rf", ".git"), timeout=TIMEOUT)
 
     async def recreate(self, history: PackedHistory, head: str) -> None:
         """Make the work tree with the files of the commit that the history is about, ``head`` checked out."""
@@ -373,7 +381,8 @@ class Worktree:
             *(f"branch.{self._branch}.merge", f"refs/heads/{self._branch}"),
         )
         each = 'while test $# -gt 0; do git config --replace-all "$1" "$2" || exit; shift 2; done'
-        done = await self._sandbox.exec(("sh", "-c", each, "sh", *settings), timeout=TIMEOUT)
+        script = ("sh", "-c", each, "sh", *settings)
+        done = await self._sandbox.exec(script, timeout=TIMEOUT, env=self._environment)
         if done.exit_code != 0:
             raise _build_git_error("config", done)
 

@@ -192,9 +192,13 @@ class RunSession:
         left = "" if finish.status == "done" else await self._find_left_push(run)
         run = state_machine.finish_run(run, finish)
         mirror = self._parts.mirror
+        if left:
+            try:
+                diff = await mirror.build_diff(run.base, left)
+            except GitError as error:  # it is too large, or not here: that it is there is told
+                diff = f"the diff cannot be shown: {error.message}\n"
+            run = state_machine.on_left_push(run, left, diff)
         with suppress(GitError):  # of commits that are not here nothing can be told
-            if left:
-                run = state_machine.on_left_push(run, left, await mirror.build_diff(run.base, left))
             if run.commit:
                 run = replace(run, commits=await mirror.list_commits(run.base, run.commit))
         return run
@@ -297,7 +301,7 @@ class RunSession:
             await _create_worktree(self._checkout, run, self._parts)
         run = await self._move_base_to_pulled(run)
         try:
-            files = await self._checkout.send_files(run.base, self._parts.mirror)
+            files = await self._send_files(run)
             diff, findings = await self._read_diff(run.base, files)
         except GitError as error:  # a file that git cannot take: the model may mend that
             if run.inspections >= state_machine.MAX_INSPECTIONS or _FULL_DISK in error.message:
@@ -317,6 +321,24 @@ class RunSession:
         if after.status is None:
             return after
         return await self.conclude(after, state_machine.FinishAction(after.status))  # a worker ends here
+
+    async def _send_files(self, run: RunState) -> str:
+        try:
+            return await self._checkout.send_files(run.base, self._parts.mirror)
+        except GitError as error:
+            await self._rebuild_repository(run, error)
+            return await self._checkout.send_files(run.base, self._parts.mirror)
+
+    async def _rebuild_repository(self, run: RunState, error: GitError) -> None:
+        """Make the work tree's repository anew, as what the model did to it may be why git fails.
+
+        Raises:
+            GitError: the disk is full: that is the reason.
+        """
+        if _FULL_DISK in error.message:
+            raise error
+        await self._checkout.discard_repository()
+        await _create_worktree(self._checkout, run, self._parts)
 
     async def _move_base_to_pulled(self, run: RunState) -> RunState:
         """Let the run stand on what the model pulled by itself: others' commits are no change of ours."""
@@ -347,7 +369,11 @@ class RunSession:
     async def _commit(self, run: RunState, message: str) -> RunState:
         if not await self._checkout.is_ready():
             await _create_worktree(self._checkout, run, self._parts)
-        commit = await self._checkout.commit(message, run.base)
+        try:
+            commit = await self._checkout.commit(message, run.base)
+        except GitError as error:
+            await self._rebuild_repository(run, error)
+            commit = await self._checkout.commit(message, run.base)
         await self._checkout.send_commit(commit, run.base, self._parts.mirror, OUTGOING_REF)
         diff, findings = await self._read_diff(run.base, commit)
         commits = await self._parts.mirror.list_commits(run.base, commit)

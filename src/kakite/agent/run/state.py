@@ -422,16 +422,21 @@ def _format_doubt(told: str, *, code: str) -> str:
 def _find_replaced_check(checks: Sequence[RunStep], last: RunStep) -> str:
     """Return the latest check of another plan that failed and never went well after that; empty: none.
 
-    What failed on a clean checkout must go well on one: where the model works, that can be forged. What could
-    not be run has not failed.
+    What failed on a clean checkout must go well on one: where the model works, that can be forged.
     """
     mended: set[tuple[str, bool]] = set()
     for step in reversed(checks):
         if step.ok:
             mended |= {(step.text, False), (step.text, bool(step.commit))}
-        elif (step.text, bool(step.commit)) not in mended and step.text != last.text and not step.code:
+        elif (
+            (step.text, bool(step.commit)) not in mended and step.text != last.text and not _is_refused(step)
+        ):
             return step.text
     return ""
+
+
+def _is_refused(step: RunStep) -> bool:
+    return step.code in REFUSAL_CODES
 
 
 def format_status(status: str, why: str) -> str:

@@ -223,8 +223,9 @@ def print_report(run: RunState, console: Console, *, kept: str = "") -> None:
 
 
 def _indent(text: str) -> str:
-    """Return a model's text so that none of its further lines passes for one of ours."""
-    return text.strip().replace("\n", "\n    ")
+    """Return a model's text so that none of its lines passes for one of ours, which begin with a mark."""
+    told = text.strip().replace("\n", "\n    ")
+    return told if told[:1].isalnum() else f"    {told}"
 
 
 def _format_commits(commits: Sequence[RunCommit]) -> list[str]:
@@ -250,7 +251,7 @@ def _format_step(step: RunStep) -> Text:
     mark = ("  ! ", "yellow") if step.exit_code or not step.ok else ("  ✓ ", "green")
     code = f" [{step.code}]" if step.code else ""
     ended = f" [exit {step.exit_code}]" if step.exit_code else ""
-    return Text.assemble(mark, f"{step.kind:<6} {escape_control(step.text)}{code}{ended}")
+    return Text.assemble(mark, f"{step.kind:<6} {escape_one_line(step.text)}{code}{ended}")
 
 
 _GIT_TIMEOUT = 10.0  # s for git to say which branch a repository is on
@@ -291,7 +292,7 @@ def _run_git(repository: str, *arguments: str) -> str:
 def _choose_headline(run: RunState) -> tuple[str, str, str]:
     why = find_unverified_reason(run)
     if run.status == "done" and why:
-        return "!", "yellow", f"Done, {escape_control(why)}"
+        return "!", "yellow", f"Done, {escape_one_line(why)}"
     return _HEADLINES[run.status or "done"]
 
 

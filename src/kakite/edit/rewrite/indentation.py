@@ -23,7 +23,6 @@ from kakite.edit.rewrite.line_syntax import (
     CHAIN,
     CLOSER,
     CONTROL,
-    DO,
     ITEM,
     LONGEST,
     NEXT_CALL,
@@ -71,6 +70,8 @@ _LETTER = re.compile(r"\w")
 _WORD = re.compile(r"\w+")
 _NEAR = 200
 """How many lines above a place are looked at for lines like new ones."""
+_DO_BODY = re.compile(r"(?:\w.*(?:=|->|<-|[$)\]'\"])\s*do|\bdo\s*\|[^|]*\|)$")
+"""What opens a body at the end of a line: code stands before its ``do``. Prose and C's ``do`` have none."""
 _DEEPEST_STEP = 8
 """How many columns a level has at most, or two of them."""
 _WORD_BEHIND = re.compile(r"[^\s()]+ ")
@@ -412,7 +413,7 @@ def _is_aligned(place: MatchLocation, lines: Sequence[str]) -> bool:
     word = _WORD_BEHIND.match(lines[0], max(inside, 0))  # Lisp has arguments below the first one
     is_below = inside >= 0 and at in {inside, word.end() if word else inside} and not is_comment(lines[0])
     return (is_below and not own <= at <= own + _DEEPEST_STEP) or (
-        at == own and DO.search(lines[0]) is not None
+        at == own and _DO_BODY.search(lines[0]) is not None
     )
 
 

@@ -11,7 +11,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -176,6 +176,10 @@ def _serialize_server(entry: ServerEntry) -> JsonObject:
     found = {"command": reached.command, "args": list(reached.args)}
     if reached.env:
         found["env"] = dict(reached.env)
+    if reached.sandbox:
+        given = {key: value for key, value in asdict(reached.sandbox).items() if value}
+        found["sandbox"] = {key: list(value) if key != "write" else value for key, value in given.items()}
+        found["sandbox"] = found["sandbox"] or True
     return {**found, "cwd": reached.cwd} if reached.cwd else found
 
 

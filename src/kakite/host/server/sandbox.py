@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix/store", "/gnu/store")
 """What a program sees in the sandbox anyway, at the same place."""
+_INSIDE = (Path("/workspace/home"), Path("/workspace/project"))
+"""The home inside, which is empty, and where the sandbox has a project otherwise."""
+_PARTS = ("bin", "lib", "lib64", "pyvenv.cfg")
+"""What an interpreter needs of the folder that it is installed in."""
 _LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 _HEAD = 256
 """Bytes of a script in which its interpreter is named."""
@@ -56,7 +60,7 @@ async def open_server_sandbox(
 
     read = tuple(path for folder in wanted.read for path in _find_paths(folder, project, environ))
     write = _find_paths(wanted.write, project, environ)[-1] if wanted.write else None
-    program = _find_program(reached.command, environ)
+    program = _find_program(reached, environ, project)
     spec = _build_spec(wanted, (*read, *sorted(program.shown)), environ)
     with temporary_folder("server") as folder:
         sandbox = BubblewrapSandbox(folder / "sandbox", environ, spec, project=write)
@@ -94,6 +98,10 @@ def _find_paths(folder: str, project: Path, environ: Mapping[str, str]) -> tuple
     """
     named = Path(os.path.normpath(project / folder))
     path = named.resolve()
+    if not folder.strip():
+        raise SandboxError(
+            "a folder that `sandbox` names is empty", hint="set its variable", code="project_unfit"
+        )
     if not path.exists():
         raise SandboxError(
             f"`{folder}`, which `sandbox` names, is not there", hint="make it", code="project_unfit"
@@ -102,13 +110,16 @@ def _find_paths(folder: str, project: Path, environ: Mapping[str, str]) -> tuple
     if home.is_relative_to(path):
         hint = "name the folders below it that the server needs"
         raise SandboxError(f"`{folder}` holds all of your home", hint=hint, code="project_unfit")
+    if any(inside.is_relative_to(path) for inside in _INSIDE):
+        told = f"`{folder}` lies where the sandbox has its own folders"
+        raise SandboxError(told, hint="name folders below it, or move it", code="project_unfit")
     return named, path
 
 
-def _choose_cwd(wanted: Path, seen: tuple[Path, ...], *, given: bool) -> str | None:
-    """Return where the server starts: as without a sandbox if it can see that, else in an empty folder."""
+def _choose_cwd(wanted: Path, seen: tuple[Path, ...], *, given: bool) -> str:
+    """Return where the server starts: as without a sandbox if it can see that, else in its empty home."""
     wanted = wanted.resolve()
-    return str(wanted) if given or any(wanted.is_relative_to(folder) for folder in seen) else None
+    return str(wanted if given or any(wanted.is_relative_to(folder) for folder in seen) else _INSIDE[0])
 
 
 def _build_environment(
@@ -123,7 +134,7 @@ def _build_environment(
 
 def _build_search_path(program: _Program, environ: Mapping[str, str]) -> str:
     """Return the folders of the person's ``PATH`` that are there inside; the others tell about the person."""
-    own = [str(path.parent if path.is_file() else path / "bin") for path in sorted(program.shown)]
+    own = [str(path.parent if path.is_file() else path) for path in sorted(program.shown)]
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
     system = [each for each in folders if _is_system(Path(each))] or ["/usr/bin"]
     return os.pathsep.join(dict.fromkeys((str(Path(program.path).parent), *own, *system)))
@@ -133,23 +144,26 @@ def _is_system(path: Path) -> bool:
     return any(path.is_relative_to(top) for top in _SYSTEM)
 
 
-def _find_program(command: str, environ: Mapping[str, str]) -> _Program:
-    """Return the program of a command, with what it takes that it starts.
+def _find_program(reached: StdioServer, environ: Mapping[str, str], project: Path) -> _Program:
+    """Return the program of a server, found as without a sandbox, with what it takes that it starts.
 
     Raises:
         SandboxError: there is none.
     """
-    search = environ.get("PATH", os.defpath)
-    found = shutil.which(command, path=search)
+    search = reached.env.get("PATH") or environ.get("PATH", os.defpath)
+    command = reached.command
+    found = shutil.which(str(project / reached.cwd / command) if "/" in command else command, path=search)
     if found is None:
         raise SandboxError(f"`{command}` was not found", hint="install it, or name it by its whole path")
-    path = Path(found).absolute()
+    path = Path(os.path.normpath(Path(found).absolute()))
     path = path.parent.resolve() / path.name
     shown = set(_iter_needed(path))
     for word in _read_interpreter(path):
         if interpreter := shutil.which(word, path=search):
             shown.update(_iter_needed(Path(interpreter)))
-    return _Program(path=str(path), shown=frozenset(each for each in shown if not _is_system(each)))
+    home = Path(environ.get("HOME") or Path.home()).resolve()
+    hidden = (each for each in shown if not _is_system(each) or each.is_relative_to(home))
+    return _Program(path=str(path), shown=frozenset(hidden))
 
 
 def _iter_needed(program: Path) -> Iterator[Path]:
@@ -159,7 +173,8 @@ def _iter_needed(program: Path) -> Iterator[Path]:
         if "node_modules" in path.parts[:-1]:
             yield Path(*path.parts[: path.parts.index("node_modules") + 1])
         elif path.parent.name == "bin" and (_is_environment(prefix) or _is_python(path, prefix)):
-            yield prefix
+            # Not the whole: people install below their home, or make an environment of their project.
+            yield from filter(Path.exists, (prefix / name for name in _PARTS))
         else:
             yield path
 
@@ -187,7 +202,7 @@ def _is_python(program: Path, prefix: Path) -> bool:
 
 def _read_interpreter(program: Path) -> tuple[str, ...]:
     """Return what a script says that interprets it: one word, or what ``env`` is to find; none otherwise."""
-    with suppress(OSError), program.open("rb") as file:
+    with suppress(OSError, ValueError), program.open("rb") as file:
         head = file.read(_HEAD)
         if head.startswith(b"#!"):
             words = shlex.split(head[2:].partition(b"\n")[0].decode(errors="replace"))

@@ -233,7 +233,9 @@ class ServerSession:
 
     async def _try_attempts(self, stack: AsyncExitStack) -> BaseException | None:
         fault = await self._try_versions(stack)
-        if fault is None or self.link.wire.status not in _OLDER_TRANSPORT_STATUSES:
+        reached = self.entry.reached
+        is_sse = isinstance(reached, HttpServer) and reached.sse
+        if fault is None or is_sse or self.link.wire.status not in _OLDER_TRANSPORT_STATUSES:
             return fault
         told, self._as_sse = self.link, True
         with suppress(TimeoutError):

@@ -98,8 +98,8 @@ def plan(
     """
     private = _find_all_private()
     shown = [*_find_own_paths((person.home, *private)), *person.shown]
-    hidden = _find_hidden(folder, person, shown, private)
     inner = (*shown, Path(project))
+    hidden = _find_hidden(folder, person, inner, private)
     writable_tmp = not any(path.is_relative_to("/tmp") for path in inner)  # noqa: S108 - a path inside
     return (
         *_iter_system_mounts(),
@@ -127,7 +127,7 @@ def plan(
 
 
 def _find_hidden(
-    folder: TaskFolder, person: PersonPaths, shown: list[Path], private: tuple[Path, ...]
+    folder: TaskFolder, person: PersonPaths, shown: tuple[Path, ...], private: tuple[Path, ...]
 ) -> list[Path]:
     """Return what lies in what is shown, and is nobody's business inside."""
     hidden = [

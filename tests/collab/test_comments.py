@@ -14,6 +14,7 @@ from kakite.collab.comments.routes import ASSISTANT
 from kakite.collab.comments.threads import MAX_THREADS, CommentError, CommentThreads
 from kakite.collab.shared_text import SharedText, TrackedRange
 from kakite.edit import Change, ChangeSet
+from tests.bounds import WITHIN
 from tests.collab.model import block, speaking
 from tests.collab.redis import needs_redis, redis
 from tests.collab.server import Server, Tab, on_disk, serving
@@ -234,6 +235,29 @@ async def test_the_author_edits_a_comment_and_nobody_else(tmp_path: Path) -> Non
         await server.end(9)
     async with serving(tmp_path, port=server.port) as server, server.client() as http:
         assert (await listed(http))[0]["comments"] == [now]
+
+
+async def test_a_guest_edits_no_comment_of_somebody_who_signed_in(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "a.md").write_text("one\n", encoding="utf-8")
+    settings = 'collab_proxy_header: X-Forwarded-User\ncollab_proxy_addresses: ["127.0.0.1"]\n'
+    config = tmp_path / "config.yaml"
+    config.write_text(f'{settings}collab_people: {{Ann: {{"*": write}}}}\n', encoding="utf-8")
+    async with serving(pages, environ={"KAKITE_CONFIG": str(config)}) as server, server.client() as guest:
+        headers = {"X-Forwarded-User": "Ann", "Origin": server.url.rstrip("/")}
+        async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=WITHIN) as ann:
+            made = (await post(ann, "", 201, **passage("one\n", "one"), text="Hers"))["thread"]
+            path, hers = f"/{made['id']}/edit", made["comments"][0]
+            assert hers["by"] == "Ann"
+            refused = await post(guest, path, 403, comment=hers["id"], text="No", name="Ann")
+            assert refused["error"]["code"] == "not_allowed"
+            theirs = (await post(guest, f"/{made['id']}/reply", text="Mine", name="Ann"))["thread"][
+                "comments"
+            ][1]
+            assert theirs["by"] == "Ann"
+            await post(ann, path, 403, comment=theirs["id"], text="No")
+            await post(ann, path, comment=hers["id"], text="Still hers")
 
 
 async def test_a_thread_is_begun_answered_resolved_and_outlives_a_crash(tmp_path: Path) -> None:

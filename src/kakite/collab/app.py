@@ -31,6 +31,7 @@ from kakite.collab.auth.authorize import (
     NotAllowedError,
     can_write,
     get_user,
+    is_named,
     open_authorized,
     require,
     to_error_response,
@@ -345,8 +346,9 @@ def _add_socket(app: FastAPI, pages: DocumentRegistry) -> None:
             if websocket.query_params.get("history", found.history) != found.history:
                 raise ConnectionRejected(room.DOCUMENT_RESET, "the document has begun anew")
             user = get_user(websocket)
-            is_named = user.signed_in_by not in {"link", "token"}
-            connection = RoomConnection(user.name, writes=can_write(pages, user, page), is_named=is_named)
+            connection = RoomConnection(
+                user.name, writes=can_write(pages, user, page), is_named=is_named(user)
+            )
             await _run_connection(websocket, found, connection)
         except ConnectionRejected as refused:
             with suppress(RuntimeError, WebSocketDisconnect):  # it went by itself

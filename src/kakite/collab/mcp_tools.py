@@ -163,10 +163,10 @@ class _SuggestionEditor:
     def _comment(self, comments: CommentThreads, command: str, arguments: JsonObject) -> CommentThread:
         if command == "add":
             span = comments.find_only_passage(_get_required(arguments, "words"))
-            return comments.begin(span, _get_text(arguments), by=self.by)
+            return comments.begin(span, _get_text(arguments), by=self.by, named=True)
         thread = _get_required(arguments, "thread")
         if command == "reply":
-            return comments.reply(thread, _get_text(arguments), by=self.by)
+            return comments.reply(thread, _get_text(arguments), by=self.by, named=True)
         return comments.resolve(thread, by=self.by)
 
     def _resolve_name(self, path: str) -> str:

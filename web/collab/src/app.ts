@@ -22,7 +22,7 @@ import { Review } from "./review";
 import { Runs } from "./runs";
 import { Suggesting } from "./suggest";
 import { enter, suggestions } from "./suggestions";
-import { syncOf } from "./sync";
+import { direct, syncOf } from "./sync";
 import { t, type Text } from "./texts";
 import { Unsent } from "./unsent";
 import { Versions } from "./versions";
@@ -234,7 +234,7 @@ function begin(page: string, writable: boolean, carried: Carried | null = null):
       });
       opened.view = view;
       unsent.begin(view.state.doc);
-      void unsent.restore(doc, (change) => view.dispatch({ changes: change(view.state.doc), userEvent: "input" }), carried?.kept ?? null).then(rescued);
+      void unsent.restore(doc, (change) => view.dispatch({ changes: change(view.state.doc), userEvent: "input", annotations: direct.of(true) }), carried?.kept ?? null).then(rescued);
       size();
       told();
       view.scrollDOM.addEventListener("scroll", follow, { passive: true });

@@ -5,7 +5,7 @@ import { EditorView, keymap, type ViewUpdate } from "@codemirror/view";
 import { ySyncAnnotation } from "y-codemirror.next";
 import { ask, Refused, segment, type Suggestion } from "./api";
 import { $, announce } from "./dom";
-import { drafted, syncOf } from "./sync";
+import { direct, drafted, syncOf } from "./sync";
 import { t } from "./texts";
 import type { PersonalUndo } from "./undo";
 
@@ -50,7 +50,7 @@ export class Suggesting {
   get extension(): Extension {
     return [
       EditorState.transactionExtender.of((each) =>
-        (this.on || this.draft) && each.docChanged && !each.annotation(ySyncAnnotation) ? { annotations: drafted.of(true) } : null),
+        (this.on || this.draft) && each.docChanged && !each.annotation(ySyncAnnotation) && !each.annotation(direct) ? { annotations: drafted.of(true) } : null),
       EditorView.updateListener.of((update) => this.updated(update)),
       EditorView.contentAttributes.of(() => (this.on ? { "aria-describedby": "suggesting-on" } : null)),
       keymap.of([
@@ -147,7 +147,7 @@ export class Suggesting {
 
   /** Tell the server. Once more does no harm: it is told all of the run. */
   private async send(): Promise<void> {
-    await this.sending;
+    while (this.sending) await this.sending;
     clearTimeout(this.timer);
     const { view, draft } = this;
     if (!view || !draft || this.over) return;

@@ -16,6 +16,8 @@ export const fromOthers = Annotation.define<true>();
 
 /** On a change of the editor's text that is typed as a suggestion. */
 export const drafted = Annotation.define<true>();
+/** Of what was typed into the shared text, and is put back: no suggestion, whatever is on now. */
+export const direct = Annotation.define<true>();
 const stepped = Annotation.define<Way>();
 
 /** On a change of the editor's text while there is a draft: what it changes in the shared one. */

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kakite.tools.toolset import Image
 
 _SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".webp"))
+_MAX_CHARS = 16_000  # of a pasted text in which paths are looked for
 _MAX_BYTES = 50 << 20
 """Of a file that is read at all; how much of a picture a model takes, is asked of its bytes."""
 
@@ -68,7 +69,7 @@ def _find_pictures(text: str) -> Sequence[Path]:
     if whole is not None:
         return (whole,)
     try:
-        words = shlex.split(text)
+        words = shlex.split(text) if len(text) <= _MAX_CHARS else []
     except ValueError:
         return ()
     found = [_to_picture(word) for word in words]
@@ -77,7 +78,10 @@ def _find_pictures(text: str) -> Sequence[Path]:
 
 def _to_picture(word: str) -> Path | None:
     if word.startswith("file://"):
-        word = unquote(urlsplit(word).path)
+        try:
+            word = unquote(urlsplit(word).path)
+        except ValueError:  # it is no address
+            return None
     if "\0" in word or not word.startswith(("/", "~/")):
         return None
     path = Path(word).expanduser()

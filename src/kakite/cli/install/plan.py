@@ -233,7 +233,11 @@ def _find_latest(path: Path, record: FileRecord) -> FileRecord:
     """Return what a file has of us: who wrote it anew may have been killed before."""
     if record.earlier is None:
         return record
-    return replace(record, earlier=None) if _is_as_written(path, record) else record.earlier
+    try:
+        is_as_written = _is_as_written(path, record)
+    except KakiteError:  # it cannot be read, and may be another project's
+        return record
+    return replace(record, earlier=None) if is_as_written else _find_latest(path, record.earlier)
 
 
 def _is_as_written(path: Path, record: FileRecord) -> bool:

@@ -55,8 +55,12 @@ def get_shown_name(person: User, name: str) -> str:
 
     Who signed in by a name has that one.
     """
-    is_free = person.signed_in_by in {"link", "token"}
-    return (" ".join(name.split()) if is_free else "") or person.name
+    return ("" if is_named(person) else " ".join(name.split())) or person.name
+
+
+def is_named(person: User) -> bool:
+    """Tell whether somebody signed in by a name; others call themselves what they want."""
+    return person.signed_in_by not in {"link", "token"}
 
 
 async def open_authorized(

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from kakite.collab.assistant.conversation import format_request
 from kakite.collab.assistant.routes import AssistRequest, LiveRun, LiveRunRegistry, Selection
-from kakite.collab.auth.authorize import get_shown_name, get_user, open_authorized
+from kakite.collab.auth.authorize import get_shown_name, get_user, is_named, open_authorized
 from kakite.collab.comments.threads import MAX_PASSAGE, MAX_TEXT, CommentThread
 from kakite.collab.registry import DocumentRegistry, OpenDocument
 from kakite.collab.shared_text import TrackedRange
@@ -69,8 +69,8 @@ def add_comments(app: FastAPI, registry: LiveRunRegistry) -> None:
     async def reply(page: str, thread: str, said: ReplyRequest, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """Answer in a thread."""
         found = await open_authorized(pages, request, page, writes=True)
-        by = get_shown_name(get_user(request), said.name)
-        made = found.comments.reply(thread, said.text, by=by)
+        by, named = _get_author(request, said.name)
+        made = found.comments.reply(thread, said.text, by=by, named=named)
         return await answers.finish(found, made, said, request)
 
     @app.post(f"{one}/resolve")
@@ -104,8 +104,15 @@ def _add_edit(app: FastAPI, pages: DocumentRegistry) -> None:
     async def edit(page: str, thread: str, said: EditRequest, request: Request) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction] - by its route
         """Write one's own comment anew. The assistant is not asked again."""
         found = await open_authorized(pages, request, page, writes=True)
-        by = get_shown_name(get_user(request), said.name)
-        return await _store(found, found.comments.edit(thread, said.comment, said.text, by=by))
+        by, named = _get_author(request, said.name)
+        made = found.comments.edit(thread, said.comment, said.text, by=by, named=named)
+        return await _store(found, made)
+
+
+def _get_author(request: Request, name: str) -> tuple[str, bool]:
+    """Return what others see of who comments, and whether that is a name that they signed in by."""
+    person = get_user(request)
+    return get_shown_name(person, name), is_named(person)
 
 
 def _add_list(app: FastAPI, answers: _AssistantReplies) -> None:
@@ -125,7 +132,8 @@ def _add_list(app: FastAPI, answers: _AssistantReplies) -> None:
         low, high = sorted((said.range.start, said.range.end))
         seen = TrackedRange(found.text.from_utf16(low), found.text.from_utf16(high))
         span = found.comments.find_passage(seen, said.words)
-        made = found.comments.begin(span, said.text, by=get_shown_name(get_user(request), said.name))
+        by, named = _get_author(request, said.name)
+        made = found.comments.begin(span, said.text, by=by, named=named)
         return await answers.finish(found, made, said, request)
 
 

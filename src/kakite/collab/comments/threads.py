@@ -59,6 +59,8 @@ class ThreadComment:
     """How that run ended, as a turn of the conversation."""
     edited: float = 0
     """When its author wrote it anew, in seconds since 1970; 0 if it is as it was."""
+    named: bool = False
+    """Whether its author signed in by that name; others call themselves what they want."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +137,7 @@ class CommentThreads:
             )
         return TrackedRange(at, at + len(words))
 
-    def begin(self, span: TrackedRange, text: str, *, by: str) -> CommentThread:
+    def begin(self, span: TrackedRange, text: str, *, by: str, named: bool = False) -> CommentThread:
         """Comment on a passage that is not empty.
 
         Raises:
@@ -145,13 +147,22 @@ class CommentThreads:
             raise _create_limit_error("page", "remove threads that are resolved")
         self._check_total(text)
         words = span.extract(str(self.text))
-        comment = _create_comment(text, by)
+        comment = _create_comment(text, by, named=named)
         thread = CommentThread(
             id=secrets.token_hex(4), span=span, quote=words, words=words, comments=(comment,)
         )
         return self._put(thread)
 
-    def reply(self, id: str, text: str, *, by: str, run: str = "", status: str = "done") -> CommentThread:  # noqa: A002 - the name that everybody knows it by
+    def reply(
+        self,
+        id: str,  # noqa: A002 - the name that everybody knows it by
+        text: str,
+        *,
+        by: str,
+        named: bool = False,
+        run: str = "",
+        status: str = "done",
+    ) -> CommentThread:
         """Add a comment to a thread. One that was resolved is open again when a person does.
 
         Raises:
@@ -160,11 +171,11 @@ class CommentThreads:
         thread = self.get(id)
         self.check_room(thread)
         self._check_total(text)
-        comment = replace(_create_comment(text, by), run=run, status=status)
+        comment = replace(_create_comment(text, by, named=named), run=run, status=status)
         resolved = thread.resolved_by if run else ""
         return self._put(replace(thread, comments=(*thread.comments, comment), resolved_by=resolved))
 
-    def edit(self, id: str, comment: str, text: str, *, by: str) -> CommentThread:  # noqa: A002
+    def edit(self, id: str, comment: str, text: str, *, by: str, named: bool = False) -> CommentThread:  # noqa: A002
         """Let the author of a comment write it anew.
 
         Raises:
@@ -178,7 +189,7 @@ class CommentThreads:
                 hint="ask for the list of comments",
                 code="no_such_comment",
             )
-        if found.run or found.by != by:
+        if found.run or (found.by, found.named) != (by, named):
             raise CommentError("only its author can edit a comment", hint="reply to it", code="not_allowed")
         self._check_total(text)
         edited = replace(found, text=text, edited=time.time())
@@ -371,8 +382,8 @@ def _relocate(thread: CommentThread, now: str) -> CommentThread:
     return replace(thread, span=TrackedRange(start, start))
 
 
-def _create_comment(text: str, by: str) -> ThreadComment:
-    return ThreadComment(id=secrets.token_hex(4), by=by, text=text, time=time.time())
+def _create_comment(text: str, by: str, *, named: bool) -> ThreadComment:
+    return ThreadComment(id=secrets.token_hex(4), by=by, named=named, text=text, time=time.time())
 
 
 def _create_limit_error(what: str, hint: str) -> CommentError:

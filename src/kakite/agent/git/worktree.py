@@ -185,6 +185,13 @@ class Worktree:
     async def restore(self, history: PackedHistory) -> None:
         """Make a repository of a work tree that has lost its own, without touching a file of it."""
         await self._sandbox.exec(("sh", "-c", _FORGET_SCRIPT), timeout=TIMEOUT)
+        try:
+            await self._restore(history)
+        except GitError:  # what else is in it may be damaged too
+            await self.discard_repository()
+            await self._restore(history)
+
+    async def _restore(self, history: PackedHistory) -> None:
         await self._init_repository(history)
         await self._run_git_or_raise("update-ref", f"refs/heads/{self._branch}", history.commit)
         await self._run_git_or_raise("symbolic-ref", "HEAD", f"refs/heads/{self._branch}")

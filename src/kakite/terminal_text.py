@@ -73,6 +73,8 @@ _LIKE_LATIN = frozenset(
     "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408"
     "\u03bf\u03c1\u03bd\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
 )
+_COMMAND_CHARS = 200
+"""Characters of a text that is more likely a command or a path than prose."""
 _ALIKE_SCRIPTS = frozenset(("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "LISU"))
 
 
@@ -85,17 +87,18 @@ def find_lookalike_words(text: str) -> tuple[str, ...]:
     if text.isascii():
         return ()
     tokens = (token for token in text.split() if not token.isascii())
-    found = (word for token in tokens for word in _WORD.findall(token) if _is_lookalike(word, token))
+    whole = text if len(text) <= _COMMAND_CHARS else ""
+    found = (word for token in tokens for word in _WORD.findall(token) if _is_lookalike(word, whole or token))
     return tuple(dict.fromkeys(found))
 
 
-def _is_lookalike(word: str, token: str) -> bool:
+def _is_lookalike(word: str, around: str) -> bool:
     if word.isascii():
         return False
     scripts = set(map(_get_script, word))
     if "LATIN" in scripts and scripts & _ALIKE_SCRIPTS:
         return True
-    return _LIKE_LATIN.issuperset(word) and re.search("[A-Za-z]", token) is not None
+    return _LIKE_LATIN.issuperset(word) and re.search("[A-Za-z]", around) is not None
 
 
 def find_lookalike_letters(word: str) -> tuple[str, ...]:

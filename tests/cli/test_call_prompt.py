@@ -191,6 +191,7 @@ def test_a_word_with_letters_that_look_like_latin_ones_is_told(before: str, othe
         ("/home/\u043e\u0440\u0435/key", ("\u043e\u0440\u0435",)),  # beside Latin words
         ("/\u043e\u0440\u0435/\u0434\u043e\u043c", ()),
         ("git push \u043erigin", ("\u043erigin",)),
+        ("bash \u0441\u043e\u0440\u0443", ("\u0441\u043e\u0440\u0443",)),
         ("/home/me/\u0414\u043e\u043a\u0443\u043c\u0435\u043d\u0442\u044b", ()),
     ],
 )

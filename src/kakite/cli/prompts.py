@@ -36,7 +36,7 @@ DIFF_HEADING = "  What it changes:"
 """Before the diff. No argument begins so: a name with blanks is quoted."""
 
 _LONG_ROWS = 20
-_SHORT_CHARS = 1000  # of an argument in which letters that look alike are looked for
+_READ_CHARS = 20_000  # of an argument in which letters that look alike are looked for
 _LOOKALIKES = 5  # words of an argument that are told
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _STYLES: Mapping[str, str] = {"+": "green", "-": "red", "@": "cyan"}
@@ -70,10 +70,11 @@ def render_question_rows(question: ApprovalRequest, width: int, note: str = "") 
 
 
 def _describe_lookalikes(arguments: Mapping[str, object]) -> Iterator[str]:
-    """Yield what a person may read wrongly in short arguments, such as paths and commands."""
+    """Yield what a person may read wrongly in arguments, such as paths and commands."""
     for name, value in arguments.items():
-        if isinstance(value, str) and len(value) <= _SHORT_CHARS:
-            for word in find_lookalike_words(value)[:_LOOKALIKES]:
+        texts = cast("list[object]", value) if isinstance(value, list) else [value]
+        for text in (each for each in texts if isinstance(each, str)):
+            for word in find_lookalike_words(text[:_READ_CHARS])[:_LOOKALIKES]:
                 codes = ", ".join(f"{each} is U+{ord(each):04X}" for each in find_lookalike_letters(word))
                 yield f"Look twice at `{word}` in {escape_one_line(name)}: {codes}, not a Latin letter."
 

@@ -292,7 +292,7 @@ def _format_thread(page: OpenDocument, thread: CommentThread) -> str:
 
 def _indent(text: str) -> str:
     """Return a text whose further lines cannot be taken for somebody else's."""
-    return text.replace("\n", "\n    ")
+    return "\n    ".join(text.splitlines())
 
 
 def _format_lines(made: Sequence[Suggestion]) -> str:

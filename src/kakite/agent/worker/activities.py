@@ -89,7 +89,10 @@ async def push_partial_work(run: RunState, parts: RunDeps, checkout: Worktree) -
     await checkout.abort_rebase()
     commit, base = await checkout.commit(f"Unfinished: {subject}\n", run.base), run.base
     if commit == base:
-        return PartialPush(commit="", pushed=False)
+        left = ""  # what a command of the model's has pushed, and the work tree has no more
+        with suppress(GitError):
+            left = await mirror.find_sandbox_push(run.task.branch, base)
+        return PartialPush(commit=left, pushed=bool(left))
     for _ in range(state_machine.MAX_PUSHES):
         await checkout.send_head(base, mirror)
         taken_back = await mirror.is_rolled_back(run.task.branch, base)

@@ -113,7 +113,8 @@ class WorkerLoop:
             known = self._past is not None and error.code == BackendUnavailableError.code
             if not known or now - self._away_since > OUTAGE_LIMIT:
                 raise
-            self.say_once(f"{error.message}; trying again for {OUTAGE_LIMIT / 60:.0f} minutes")
+            if self._away_since == now:
+                self.say(f"{error.message}; trying again for {OUTAGE_LIMIT / 60:.0f} minutes")
             return False
         self._away_since = 0.0
         return is_idle

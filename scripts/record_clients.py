@@ -108,7 +108,7 @@ def pi(folder: Path) -> Text:
         me.install("pi")
         argv = (*find_pi(), "--offline", "--no-session", "--model", "loopback/scripted")
         with open_screen(argv, _colourful(me.home), folder, COLUMNS, _ROWS) as screen:
-            screen.wait_for_bottom("scripted")
+            screen.wait_for("[Extensions]")  # until then it takes no message
             _ask(screen)
             drawn = draw_from(screen, _REQUEST, "$ pi", until=_SAID)
             screen.press(CTRL_C + CTRL_C)

@@ -45,7 +45,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def faults(person: Person) -> list[str]:
-    """What axe finds wrong, and what has no name."""
+    """What axe finds wrong, and what has no name; names at carets fade out first."""
+    names = "[...document.querySelectorAll('.peer-name')]"
+    await person.tab.wait_for_function(
+        f"() => {names}.every((each) => getComputedStyle(each).opacity === '0')"
+    )
     if not await person.tab.evaluate("() => 'axe' in window"):
         await person.tab.evaluate(AXE.read_text(encoding="utf-8"))
     found = await person.tab.evaluate("() => axe.run(document)")

@@ -44,12 +44,14 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+async def names_fade(person: Person) -> None:
+    """Wait until the names at carets have faded: for a moment they have too little contrast."""
+    faded = "(each) => getComputedStyle(each).opacity === '0'"
+    await person.tab.wait_for_function(f"() => [...document.querySelectorAll('.peer-name')].every({faded})")
+
+
 async def faults(person: Person) -> list[str]:
-    """What axe finds wrong, and what has no name; names at carets fade out first."""
-    names = "[...document.querySelectorAll('.peer-name')]"
-    await person.tab.wait_for_function(
-        f"() => {names}.every((each) => getComputedStyle(each).opacity === '0')"
-    )
+    """What axe finds wrong, and what has no name."""
     if not await person.tab.evaluate("() => 'axe' in window"):
         await person.tab.evaluate(AXE.read_text(encoding="utf-8"))
     found = await person.tab.evaluate("() => axe.run(document)")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.collab.browser.browsing import Person, room
 from tests.collab.browser.model import edit
-from tests.collab.browser.test_access import faults
+from tests.collab.browser.test_access import faults, names_fade
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -107,6 +107,7 @@ async def test_people_edit_their_own_comments_and_nobody_elses(folder: Path) -> 
         await ann.tab.locator("#comment-list .words", has_text="All").wait_for()
         assert await field.input_value() == "Which <b>ones</b>?"  # what one is writing stays
         assert await field.evaluate("(each) => each === document.activeElement")
+        await names_fade(ann)
         assert not await faults(ann)
         await ann.tab.keyboard.press("Control+Enter")
         await said.get_by_text("Which <b>ones</b>?").wait_for()

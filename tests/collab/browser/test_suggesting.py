@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.collab.browser.browsing import Person, Room, room
-from tests.collab.browser.test_access import faults
+from tests.collab.browser.test_access import faults, names_fade
 from tests.collab.browser.test_writing import LOST, PASTE
 from tests.collab.server import serving
 
@@ -83,6 +83,7 @@ async def test_what_is_typed_and_deleted_is_suggested_in_ones_name_and_decided_b
         await done(ann)
         await pending(ann, ("", "always "), ("water", "rain"))
         assert await ann.text() == TEXT
+        await names_fade(ann)
         assert not await faults(ann)
         await ben.suggestions.first.get_by_role("button", name="Accept this suggestion").click()
         await ben.suggestions.last.get_by_role("button", name="Reject this suggestion").click()
